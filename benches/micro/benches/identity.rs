@@ -30,6 +30,7 @@ fn identify(criterion: &mut Criterion) {
         Identity {
             basic: basic.policy.identity.basic.clone(),
             api_keys: None,
+            certificates: None,
             jwt: tokens.policy.identity.jwt.clone(),
         }
     };

@@ -275,11 +275,14 @@ pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<Respons
     let basic =
         identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
     let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
-    // No RFC has a scheme for API keys; without any challenge, a 401 is no valid answer (RFC 9110,
+    // No RFC has a scheme for API keys or certificates; without any challenge, a 401 is no valid answer (RFC 9110,
     // 15.5.2).
     let api_key = identity.api_key_header();
     let api_key = api_key.map(|name| format!("ApiKey realm=\"{realm}\", header=\"{name}\""));
-    let sendable = basic.chain(bearer).chain(api_key).filter(|value| is_sendable(value));
+    let certificate = identity.certificates.iter();
+    let certificate = certificate.map(|_| format!("ClientCertificate realm=\"{realm}\""));
+    let challenges = basic.chain(bearer).chain(api_key).chain(certificate);
+    let sendable = challenges.filter(|value| is_sendable(value));
     sendable.map(|value| ResponseHeader { name: "www-authenticate", value: value.into() }).collect()
 }
 

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use condition::{CallerClaims, CallerInputs, Fault, Headers, RequestInputs};
-use identity::{Subject, UnixTime};
+use condition::{CallerClaims, CallerInputs, Constant, Fault, Headers, RequestInputs};
+use identity::{Certificate, MalformedCertificate, Subject, UnixTime};
 use policy::model::SourceId;
 
 use crate::request::{Header, Request};
@@ -25,11 +25,22 @@ impl Headers for HeaderLines<'_> {
     }
 }
 
-/// The variables of a request, but its method, host and path.
+/// The names of a client's certificate, as conditions read them.
+///
+/// # Errors
+/// If there is no certificate, or it cannot be read.
+pub fn certificate_names(certificate: Option<Certificate<'_>>) -> Result<Vec<Constant>, Fault> {
+    let names = certificate.ok_or(Fault::Absent)?.names();
+    let names = names.map_err(|MalformedCertificate| Fault::Malformed)?;
+    Ok(names.iter().map(|name| Constant::Text((&**name).into())).collect())
+}
+
+/// The variables of a request, but its method, host and path. `names` are those of its certificate.
 #[must_use]
 pub fn request_inputs<'a>(
     request: &Request<'a>,
     headers: &'a HeaderLines<'a>,
+    names: &'a Result<Vec<Constant>, Fault>,
     now: UnixTime,
 ) -> RequestInputs<'a> {
     let query = request.path.iter().position(|byte| *byte == b'?');
@@ -41,6 +52,7 @@ pub fn request_inputs<'a>(
         headers: Some(headers),
         time: seconds.and_then(|seconds| condition::time(seconds, now.subsec_nanos())),
         client: client.and_then(|client| client.parse::<IpAddr>().ok()),
+        certificate: Some(names.as_deref().map_err(|fault| *fault)),
         ..RequestInputs::default()
     }
 }
@@ -52,6 +64,7 @@ pub fn caller_inputs(subject: Option<&Subject>) -> CallerInputs<'_> {
     let scheme = subject.source.map(|source| match source {
         SourceId::BASIC => "basic",
         SourceId::API_KEYS => "api_key",
+        SourceId::CERTIFICATES => "certificate",
         _ => "bearer",
     });
     CallerInputs {

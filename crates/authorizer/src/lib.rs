@@ -40,8 +40,8 @@ use std::sync::Arc;
 use condition::Attribute;
 use document::Problem;
 use identity::{
-    Attempted, Authenticator, CacheLookups, CacheSize, Credentials, CredentialsError, FetchedKeys,
-    Limits, LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
+    Attempted, Authenticator, CacheLookups, CacheSize, Certificate, Credentials, CredentialsError,
+    FetchedKeys, Limits, LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::Identity;
@@ -54,7 +54,7 @@ pub use crate::answer::ResponseHeader;
 pub use crate::cluster::{
     Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denial_answer, reads_header,
 };
-pub use crate::conditions::{HeaderLines, caller_inputs, request_inputs};
+pub use crate::conditions::{HeaderLines, caller_inputs, certificate_names, request_inputs};
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::recorded::RecordedInputs;
 pub use crate::request::{
@@ -320,7 +320,13 @@ impl Authorizer {
         &self,
         request: &Request<'r>,
     ) -> Result<Option<Credentials<'r>>, Reason> {
-        request::credentials(request.headers, self.backend(request.host).identity())
+        request::credentials(request, self.backend(request.host).identity())
+    }
+
+    /// The certificate of a request's client, if this policy reads it.
+    #[must_use]
+    pub fn certificate<'r>(&self, request: &Request<'r>) -> Option<Certificate<'r>> {
+        request::certificate(request, self.backend(request.host).identity()).ok().flatten()
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and

@@ -27,6 +27,9 @@ pub enum Reason {
     #[error("more than one API key, or an API key beside an `Authorization` header")]
     SeveralCredentials,
     /// 400.
+    #[error("the `x-forwarded-client-cert` header cannot be read")]
+    MalformedXfcc,
+    /// 400.
     #[error("the `Connection` header names a header that the policy sets or removes")]
     ConnectionHeader,
     /// The request exceeds a limit: 400, 413 or 503.
@@ -118,6 +121,7 @@ impl Reason {
             Self::ControlBytes => (Stage::Headers, 400, "control_bytes"),
             Self::DuplicateAuthorization => (Stage::Headers, 400, "duplicate_authorization"),
             Self::SeveralCredentials => (Stage::Headers, 400, "several_credentials"),
+            Self::MalformedXfcc => (Stage::Headers, 400, "malformed_xfcc"),
             Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
             Self::Limit(limit) => match limit {
                 Limit::HeaderLines => (Stage::Limit, 400, "too_many_headers"),
@@ -191,6 +195,7 @@ impl Reason {
             Self::ControlBytes,
             Self::DuplicateAuthorization,
             Self::SeveralCredentials,
+            Self::MalformedXfcc,
             Self::ConnectionHeader,
         ];
         let after_credentials = [

@@ -165,7 +165,7 @@ fn is_recorded(variable: &Expression, api_key: Option<&str>) -> bool {
             !is_secret(name) && !api_key.is_some_and(|header| header.eq_ignore_ascii_case(name))
         }
         Attribute::Query(name) => !is_secret(name),
-        Attribute::Time => true,
+        Attribute::Time | Attribute::Certificate => true,
         Attribute::Method
         | Attribute::Host
         | Attribute::Path
@@ -202,11 +202,11 @@ fn to_json(value: &Value<'_>) -> Option<serde_json::Value> {
         Value::Time(time) => time.to_string().into(),
         Value::ClaimList(items) => items.to_vec().into(),
         Value::ClaimMap(members) => (*members).clone().into(),
+        Value::Constants(names) => {
+            let names = names.iter().map(|name| to_json(&name.borrowed()));
+            names.collect::<Option<Vec<_>>>()?.into()
+        }
         Value::Null => serde_json::Value::Null,
-        Value::Duration(_)
-        | Value::Ip(_)
-        | Value::Constants(_)
-        | Value::Names(_)
-        | Value::List(_) => return None,
+        Value::Duration(_) | Value::Ip(_) | Value::Names(_) | Value::List(_) => return None,
     })
 }

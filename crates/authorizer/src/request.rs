@@ -1,9 +1,11 @@
 //! Parses a request. A malformed or ambiguous request is denied here, before its credentials are
 //! verified.
 
-use identity::Credentials;
+use std::net::IpAddr;
+
+use identity::{Certificate, Credentials, LastElement, MalformedXfcc};
 use policy::canonical::{self, Buffers, PathInterpretations};
-use policy::model::Identity;
+use policy::model::{Identity, XFCC};
 use search::RequestBody;
 
 use crate::reason::Reason;
@@ -24,6 +26,11 @@ pub struct Request<'a> {
     /// The client's address, as text; empty if it is not known. Only role mappings of a search
     /// cluster use it.
     pub client: &'a [u8],
+    /// The address at the other end of the proxy's connection, as text; empty if it is not known.
+    /// No header of a client changes it. Only `trusted_proxies` of certificates depend on it.
+    pub peer: &'a [u8],
+    /// The certificate of that end, if it has one.
+    pub certificate: Option<Certificate<'a>>,
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
     /// Whether its body and that of its response can be changed: inside Envoy, not over
@@ -63,6 +70,8 @@ pub struct ParsedRequest<'a> {
     pub paths: PathInterpretations<'a>,
     /// The credentials, not verified.
     pub credentials: Option<Credentials<'a>>,
+    /// The certificate of the client, also if it is not its credentials.
+    pub certificate: Option<Certificate<'a>>,
 }
 
 /// Buffers for the host and the interpretations of the path, reused by all requests of a thread.
@@ -86,12 +95,11 @@ pub fn parse<'a>(
     if !is_method(request.method) {
         return Err(Reason::InvalidMethod);
     }
-    Ok(ParsedRequest {
-        method: request.method,
-        paths: canonical::path(request.method, request.path, paths).map_err(Reason::InvalidPath)?,
-        host: canonical::host(request.host, host).map_err(Reason::InvalidHost)?,
-        credentials: find_credentials(request.headers, identity)?,
-    })
+    let paths =
+        canonical::path(request.method, request.path, paths).map_err(Reason::InvalidPath)?;
+    let host = canonical::host(request.host, host).map_err(Reason::InvalidHost)?;
+    let (credentials, certificate) = find_credentials(request, identity)?;
+    Ok(ParsedRequest { method: request.method, host, paths, credentials, certificate })
 }
 
 /// Validates a request to a search cluster, which reads the path itself. Returns its credentials.
@@ -106,7 +114,7 @@ pub fn parse_without_path<'a>(
         return Err(Reason::InvalidMethod);
     }
     canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;
-    credentials(request.headers, identity)
+    credentials(request, identity)
 }
 
 /// The well-formed credentials of a request, if it has any.
@@ -114,10 +122,10 @@ pub fn parse_without_path<'a>(
 /// # Errors
 /// If they are malformed or ambiguous.
 pub(crate) fn credentials<'a>(
-    headers: &[Header<'a>],
+    request: &Request<'a>,
     identity: &Identity,
 ) -> Result<Option<Credentials<'a>>, Reason> {
-    let credentials = find_credentials(headers, identity)?;
+    let (credentials, _) = find_credentials(request, identity)?;
     validate_credentials(credentials)?;
     Ok(credentials)
 }
@@ -125,13 +133,14 @@ pub(crate) fn credentials<'a>(
 /// The credentials of a request. The `Authorization` header is not a list, so a second line is
 /// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
 /// line. An API key is denied beside any other credentials, since only one of them would count.
+/// Without credentials in a header, those are the certificate of the client.
 fn find_credentials<'a>(
-    headers: &[Header<'a>],
+    request: &Request<'a>,
     identity: &Identity,
-) -> Result<Option<Credentials<'a>>, Reason> {
+) -> Result<(Option<Credentials<'a>>, Option<Certificate<'a>>), Reason> {
     let key_header = identity.api_key_header().map(str::as_bytes);
     let (mut authorization, mut api_key) = (None, None);
-    for header in headers {
+    for header in request.headers {
         // Proxies write the name in lower case, which is compared faster.
         let is_authorization =
             header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
@@ -144,12 +153,43 @@ fn find_credentials<'a>(
             return Err(Reason::SeveralCredentials);
         }
     }
-    match (authorization, api_key) {
-        (Some(_), Some(_)) => Err(Reason::SeveralCredentials),
-        (Some(value), None) => Ok(Some(Credentials::Authorization(value))),
-        (None, Some(key)) => Ok(Some(Credentials::ApiKey(key))),
-        (None, None) => Ok(None),
+    let certificate = certificate(request, identity)?;
+    let credentials = match (authorization, api_key) {
+        (Some(_), Some(_)) => return Err(Reason::SeveralCredentials),
+        (Some(value), None) => Some(Credentials::Authorization(value)),
+        (None, Some(key)) => Some(Credentials::ApiKey(key)),
+        (None, None) => certificate.map(Credentials::Certificate),
+    };
+    Ok((credentials, certificate))
+}
+
+/// The certificate of the client, where the policy reads it. A header with certificates is ignored
+/// unless a trusted proxy has sent it: any client could write one.
+///
+/// # Errors
+/// If the header of a trusted proxy cannot be read.
+pub(crate) fn certificate<'a>(
+    request: &Request<'a>,
+    identity: &Identity,
+) -> Result<Option<Certificate<'a>>, Reason> {
+    if identity.certificates.is_none() {
+        return Ok(None);
     }
+    let is_named = matches!(request.certificate, Some(Certificate::Named(_)));
+    let Some(proxies) = identity.trusted_proxies().filter(|_| !is_named) else {
+        return Ok(request.certificate);
+    };
+    let peer = std::str::from_utf8(request.peer).ok();
+    let peer = peer.and_then(|peer| peer.parse::<IpAddr>().ok()).map(|peer| peer.to_canonical());
+    if !peer.is_some_and(|peer| proxies.iter().any(|proxies| proxies.contains(peer))) {
+        return Ok(None);
+    }
+    let mut last = LastElement::default();
+    let lines = request.headers.iter();
+    for line in lines.filter(|line| line.name.eq_ignore_ascii_case(XFCC.as_bytes())) {
+        last.add(line.value).map_err(|MalformedXfcc| Reason::MalformedXfcc)?;
+    }
+    Ok(last.get().map(Certificate::Xfcc))
 }
 
 /// Validates the value of the `Authorization` header: it has no control bytes, and is not two

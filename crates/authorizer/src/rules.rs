@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use condition::Attribute;
+use condition::{Attribute, Constant, Fault};
 use engine::{
     AccessRequest, CallerConditions, ConditionInputs, Decision, Engine, PatternSubject, RoleSet,
 };
-use identity::{Authenticator, CachedSubject, HeapSize, NotAuthenticated, Subject, UnixTime};
+use identity::{
+    Authenticator, CachedSubject, Certificate, HeapSize, NotAuthenticated, Subject, UnixTime,
+};
 use policy::model::RuleId;
 
 use crate::authentication::{Authentication, Caller, Trust};
@@ -34,6 +36,8 @@ pub struct Rules {
     pub(crate) read_variables: BTreeSet<Attribute>,
     /// The variables that a line of the decision log has.
     recorded_variables: RecordedVariables,
+    /// Whether a condition reads the names of certificates.
+    reads_certificates: bool,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     labels: Arc<[Box<str>]>,
 }
@@ -85,7 +89,7 @@ impl Rules {
         let roles = engine.certain_role_names(engine.anonymous(), anonymous_conditions.as_ref());
         let anonymous = responder.caller_headers(None, &roles);
         let conditions = policy.all_conditions();
-        let read_variables = conditions
+        let read_variables: BTreeSet<Attribute> = conditions
             .flat_map(|condition| condition.expression.attributes())
             .filter(|attribute| !attribute.is_of_caller())
             .cloned()
@@ -95,6 +99,7 @@ impl Rules {
             authenticator,
             anonymous,
             anonymous_conditions,
+            reads_certificates: read_variables.contains(&Attribute::Certificate),
             read_variables,
             recorded_variables: RecordedVariables::new(policy),
             labels,
@@ -167,9 +172,10 @@ impl Rules {
             None => self.anonymous_conditions.as_ref(),
         };
         let lines = HeaderLines(request.headers);
+        let names = self.certificate_names(parsed.certificate);
         let mut inputs = ConditionInputs { caller: conditions, ..ConditionInputs::default() };
         if conditions.is_some() {
-            inputs.request = conditions::request_inputs(request, &lines, now);
+            inputs.request = conditions::request_inputs(request, &lines, &names, now);
         }
         let subject_of_patterns = caller.map(pattern_subject);
         let (reason, rule) = match self.decide(parsed, roles, subject_of_patterns, &inputs).1 {
@@ -232,7 +238,7 @@ impl Rules {
         subject: Option<PatternSubject<'_>>,
         inputs: &ConditionInputs<'_>,
     ) -> (&'r [u8], Decision) {
-        let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
+        let ParsedRequest { method: action, host: scope, paths, .. } = parsed;
         let canonical = paths.first();
         let request = AccessRequest { action, scope, resource: canonical };
         let allowed = match self.engine.decide_with(roles, subject, request, inputs) {
@@ -304,8 +310,22 @@ impl Rules {
         now: UnixTime,
     ) -> Option<Box<RecordedInputs>> {
         let lines = HeaderLines(request.headers);
-        let inputs = conditions::request_inputs(request, &lines, now);
+        let certificate = request::certificate(request, &self.loaded.policy.identity);
+        let names = self.certificate_names(certificate.ok().flatten());
+        let inputs = conditions::request_inputs(request, &lines, &names, now);
         self.recorded_variables.record(inputs, read_claims)
+    }
+
+    /// The names of a certificate for conditions, if they read any.
+    fn certificate_names(
+        &self,
+        certificate: Option<Certificate<'_>>,
+    ) -> Result<Vec<Constant>, Fault> {
+        if self.reads_certificates {
+            conditions::certificate_names(certificate)
+        } else {
+            Err(Fault::Unknown)
+        }
     }
 
     /// The data of conditions for a caller with these roles; anonymous without a subject.
@@ -318,11 +338,18 @@ impl Rules {
         self.engine.caller_conditions(roles, conditions::caller_inputs(subject))
     }
 
-    /// Whether a condition depends on the query, the address of the client or a header.
+    /// Whether a condition depends on the query, the address or certificate of the client, or a
+    /// header.
     #[must_use]
     pub fn reads_more_than_the_path(&self) -> bool {
         self.read_variables.iter().any(|attribute| {
-            matches!(attribute, Attribute::Query(_) | Attribute::Header(_) | Attribute::SourceIp)
+            matches!(
+                attribute,
+                Attribute::Query(_)
+                    | Attribute::Header(_)
+                    | Attribute::SourceIp
+                    | Attribute::Certificate
+            )
         })
     }
 
@@ -356,7 +383,7 @@ impl Rules {
         inputs: &ConditionInputs<'_>,
     ) -> Option<Vec<&str>> {
         inputs.caller.filter(|caller| caller.has_uncertain_roles())?;
-        let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
+        let ParsedRequest { method: action, host: scope, paths, .. } = parsed;
         let request = AccessRequest { action, scope, resource: paths.first() };
         Some(self.engine.held_role_names(roles, subject, request, inputs))
     }

@@ -4,6 +4,7 @@
 mod alloc;
 mod answers;
 mod api_keys;
+mod certificates;
 mod identity_header;
 mod paths;
 mod recorded;

@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::check::{Checked, Checker, Type, fold};
-use crate::expression::{Expression, Network, TextTest, TimePart, Zone};
+use crate::expression::{Attribute, Expression, Network, TextTest, TimePart, Zone};
 use crate::names::{RequestMap, attribute};
 use crate::pattern::Pattern;
 use crate::syntax::{Syntax, SyntaxKind};
@@ -128,7 +128,7 @@ impl Checker<'_> {
             return Err(ConditionError::new(argument.at, message, help));
         };
         if let Some((attribute, _)) = attribute(value, name) {
-            if attribute.is_placeholder() {
+            if attribute.is_placeholder() || attribute == Attribute::Certificate {
                 return Ok(Expression::IsPresent(attribute));
             }
             return Ok(Expression::Constant(Constant::Bool(true)));
@@ -153,7 +153,8 @@ impl Checker<'_> {
             Type::List | Type::Dynamic => Type::Dynamic,
             _ => {
                 let message = format!("`{name}` looks into {}", list.kind.name());
-                let help = "it looks into `roles`, `groups` and lists of claims";
+                let help =
+                    "it looks into `roles`, `groups`, `source.certificate` and lists of claims";
                 return Err(ConditionError::new(list.at, message, help));
             }
         };

@@ -22,7 +22,7 @@ pub(crate) enum Type {
     Time,
     Duration,
     Ip,
-    /// A list of text: `roles`, `groups`.
+    /// A list of text: `roles`, `groups`, `source.certificate`.
     Names,
     List,
     /// Known only to the evaluation, as CEL's `dyn`: `claims`, a part of it, or an item of a list.

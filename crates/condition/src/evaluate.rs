@@ -56,6 +56,8 @@ pub struct RequestInputs<'a> {
     pub time: Option<Timestamp>,
     /// The address of the client. An IPv4-mapped address counts as IPv4.
     pub client: Option<IpAddr>,
+    /// The names of the client's certificate, as text, or why there are none.
+    pub certificate: Option<Result<&'a [Constant], Fault>>,
 }
 
 /// The variables of a caller.
@@ -319,6 +321,9 @@ impl<'a> Evaluation<'_, 'a> {
             Attribute::Time => request.time.map(Value::Time).ok_or(Fault::Unknown),
             Attribute::SourceIp => {
                 request.client.map(|ip| Value::Ip(ip.to_canonical())).ok_or(Fault::Unknown)
+            }
+            Attribute::Certificate => {
+                request.certificate.ok_or(Fault::Unknown)?.map(Value::Constants)
             }
             Attribute::User => known_caller?.user.map(borrowed).ok_or(Fault::Absent),
             Attribute::Roles => Ok(Value::Names(&known_caller?.roles)),

@@ -85,6 +85,8 @@ pub enum Attribute {
     Time,
     /// `source.ip`
     SourceIp,
+    /// `source.certificate`: the names of the client's certificate
+    Certificate,
     /// `user`
     User,
     /// `roles`
@@ -237,6 +239,7 @@ impl Attribute {
             | Self::Query(_)
             | Self::Time
             | Self::SourceIp
+            | Self::Certificate
             | Self::PathPlaceholder(_)
             | Self::HostPlaceholder(_) => false,
         }

@@ -63,6 +63,7 @@ pub(crate) fn attribute(value: &Syntax, name: &str) -> Option<(Attribute, Type)>
         ("request", "path") => (Attribute::Path, Type::Text),
         ("request", "time") => (Attribute::Time, Type::Time),
         ("source", "ip") => (Attribute::SourceIp, Type::Ip),
+        ("source", "certificate") => (Attribute::Certificate, Type::Names),
         ("path", name) => (Attribute::PathPlaceholder(name.into()), Type::Text),
         ("host", name) => (Attribute::HostPlaceholder(name.into()), Type::Text),
         _ => return None,
@@ -108,10 +109,11 @@ impl Checker<'_> {
             "request" => {
                 "write `request.method`, `host`, `path`, `time`, `headers[…]` or `query[…]`"
             }
-            "source" => "write `source.ip`",
+            "source" => "write `source.ip` or `source.certificate`",
             "path" | "host" => "write the name of a placeholder after it, such as `path.id`",
             "method" | "headers" | "query" | "time" => "it is a member of `request`",
             "ip" | "client" | "remote_address" => "write `source.ip`",
+            "certificate" => "write `source.certificate`",
             _ => {
                 "define it under `conditions`, write text in quotes, or use `request.…`, \
                  `source.ip`, `user`, `roles`, `groups`, `issuer`, `scheme`, `claims.…`, \

@@ -224,7 +224,9 @@ impl Attribute {
             | Self::Path
             | Self::PathPlaceholder(_)
             | Self::HostPlaceholder(_) => VariableKind::Target,
-            Self::Header(_) | Self::Query(_) | Self::Time | Self::SourceIp => VariableKind::Request,
+            Self::Header(_) | Self::Query(_) | Self::Time | Self::SourceIp | Self::Certificate => {
+                VariableKind::Request
+            }
             Self::User => VariableKind::User,
             Self::Roles | Self::Groups => VariableKind::Names,
             Self::Issuer | Self::Scheme | Self::Claims => VariableKind::Credentials,

@@ -19,6 +19,7 @@ impl fmt::Display for Attribute {
             }
             Self::Time => f.write_str("request.time"),
             Self::SourceIp => f.write_str("source.ip"),
+            Self::Certificate => f.write_str("source.certificate"),
             Self::User => f.write_str("user"),
             Self::Roles => f.write_str("roles"),
             Self::Groups => f.write_str("groups"),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use condition::{
-    CallerClaims, CallerInputs, Condition, ConditionError, Fault, Headers, Inputs, NamedConditions,
-    Placeholders, RequestInputs, holds,
+    CallerClaims, CallerInputs, Condition, ConditionError, Constant, Fault, Headers, Inputs,
+    NamedConditions, Placeholders, RequestInputs, holds,
 };
 
 struct Lines(&'static [(&'static str, &'static str)]);
@@ -44,6 +44,8 @@ fn value(text: &str) -> Option<bool> {
     };
     let placeholders = [("id".into(), 1), ("twice".into(), 0), ("twice".into(), 1)];
     let labels = [("tenant".into(), 0)];
+    let names = ["spiffe://example.org/ns/ops/sa/bot", "dns:bot.example.org"];
+    let names = names.map(|name| Constant::Text(name.into()));
     let inputs = Inputs {
         request: RequestInputs {
             method: b"POST",
@@ -53,6 +55,7 @@ fn value(text: &str) -> Option<bool> {
             headers: Some(&lines),
             time: "2026-06-01T06:30:15.250Z".parse().ok(),
             client: "::ffff:10.1.2.3".parse().ok(),
+            certificate: Some(Ok(&names)),
         },
         caller: Some(&caller),
         placeholders: Placeholders { path: &placeholders, host: &labels },
@@ -83,6 +86,9 @@ fn a_condition_has_the_value_that_cel_gives_it() {
         "office && !cidr('10.1.2.4/32').containsIP(source.ip)",
         "cidr('10.1.2.3/0').containsIP('192.0.2.1')",
         "!cidr('2001:db8::/32').containsIP(source.ip)",
+        "'dns:bot.example.org' in source.certificate && has(source.certificate)",
+        "source.certificate.exists(n, n.startsWith('spiffe://example.org/ns/ops/'))",
+        "!source.certificate.all(n, n.startsWith('dns:')) && size(source.certificate) == 2",
         "request.time.getHours('Europe/Berlin') == 8 && request.time.getHours() == 6",
         "request.time.getHours('+05:30') == 12 && request.time.getMinutes('+05:30') == 0",
         "request.time.getDayOfWeek() == 1 && request.time.getDate() == 1",

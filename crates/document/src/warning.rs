@@ -77,6 +77,9 @@ warnings! {
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
+    /// Client certificates with different names that are the same user, because the name of the user
+    /// lacks a placeholder, or does not say where one ends.
+    MergedUsers = "merged-users",
     /// The condition of a role reads a placeholder that none of its rules has, so that none counts.
     MissingPlaceholder = "missing-placeholder",
     /// Users whose hashes have different algorithms or parameters: the time of an answer can show

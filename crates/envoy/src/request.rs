@@ -43,6 +43,10 @@ pub struct CheckRequest<'a> {
     /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, but
     /// is no decoding error, because a client can cause it.
     pub too_many_headers: bool,
+    /// `attributes.source.principal`: a name of the client's certificate.
+    pub principal: &'a [u8],
+    /// `attributes.source.certificate`: the client's certificate, in PEM with percent-encoding.
+    pub certificate: &'a [u8],
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],
 }
@@ -179,8 +183,11 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
     fn source(&mut self, message: &'a [u8]) -> Decoded<()> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
-            if number == 1 {
-                self.request.source_address = bytes(value, number, "Peer")?;
+            match number {
+                1 => self.request.source_address = bytes(value, number, "Peer")?,
+                4 => self.request.principal = bytes(value, number, "Peer")?,
+                5 => self.request.certificate = bytes(value, number, "Peer")?,
+                _ => {}
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use authorizer::{Allowed, Denied, Header, Reason, Request, RequestBody, Scratch, Verdict};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use identity::{CredentialsError, UnixTime};
+use identity::{Certificate, CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
 use policy::model::Identity;
 use serde_json::Value;
@@ -50,6 +50,8 @@ impl Explainer<'_> {
             path: case.request.path.as_bytes(),
             headers: &headers,
             client: case.request.client.as_bytes(),
+            peer: case.request.client.as_bytes(),
+            certificate: case.request.certificate.as_deref().map(Certificate::Named),
             body: RequestBody::Whole(case.request.body.as_bytes()),
             ..Request::default()
         };

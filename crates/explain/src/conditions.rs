@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use authorizer::{HeaderLines, ParsedRequest, Request};
-use condition::{Condition, Expression, Fault, Headers, Inputs, RequestInputs, Value};
+use condition::{Condition, Constant, Expression, Fault, Headers, Inputs, RequestInputs, Value};
 use identity::{Subject, UnixTime};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -29,13 +29,24 @@ impl Headers for GivenHeaders<'_> {
     }
 }
 
-/// The variables of a request that a person names. Without a `?` its query is not known.
+/// The names of the certificate that a person names.
+pub(crate) fn given_certificate(request: &Request<'_>) -> Result<Vec<Constant>, Fault> {
+    match request.certificate {
+        None => Err(Fault::Unknown),
+        given @ Some(_) => authorizer::certificate_names(given),
+    }
+}
+
+/// The variables of a request that a person names, with the names of its certificate. Without a `?`
+/// its query is not known.
 pub(crate) fn given_variables<'a>(
     request: &Request<'a>,
     headers: &'a GivenHeaders<'a>,
+    certificate: &'a Result<Vec<Constant>, Fault>,
     time: Option<UnixTime>,
 ) -> RequestInputs<'a> {
-    let inputs = authorizer::request_inputs(request, &headers.0, time.unwrap_or_default());
+    let inputs =
+        authorizer::request_inputs(request, &headers.0, certificate, time.unwrap_or_default());
     RequestInputs {
         query: inputs.query.filter(|_| request.path.contains(&b'?')),
         headers: Some(headers),

@@ -25,7 +25,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::conditions::{
-    DecidingRule, ExplainedCondition, GivenHeaders, RequestVariables, depends_on, given_variables,
+    DecidingRule, ExplainedCondition, GivenHeaders, RequestVariables, depends_on,
+    given_certificate, given_variables,
 };
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
@@ -130,7 +131,7 @@ impl Explainer<'_> {
         let now = self.time.unwrap_or(now);
         let authorization = match self.authorizer.credentials(request) {
             Ok(Some(Credentials::Authorization(value))) => Some(value),
-            Ok(Some(Credentials::ApiKey(_)) | None) | Err(_) => None,
+            Ok(Some(Credentials::ApiKey(_) | Credentials::Certificate(_)) | None) | Err(_) => None,
         };
         let from_credentials = matches!(subject, ExplainedSubject::FromRequest);
         let mut scratch = Scratch::default();
@@ -184,8 +185,10 @@ impl Explainer<'_> {
                 if let Some(subject) = valid_caller {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
                     let given_headers = GivenHeaders(lines);
-                    let given = given_variables(request, &given_headers, self.time);
-                    let request = authorizer::request_inputs(request, &lines, now);
+                    let certificate = given_certificate(request);
+                    let given = given_variables(request, &given_headers, &certificate, self.time);
+                    let certificate = authorizer::certificate_names(parsed.certificate);
+                    let request = authorizer::request_inputs(request, &lines, &certificate, now);
                     let subject = subject.map(|subject| self.with_issuer(subject));
                     let caller = subject.as_ref();
                     let variables = RequestVariables { request, given, caller };
@@ -311,9 +314,10 @@ impl Explainer<'_> {
     /// The subject as its requests have it: its source tells the issuer of its token.
     pub(crate) fn with_issuer(self, subject: &Subject) -> Subject {
         let mut subject = subject.clone();
-        let source = subject.source.filter(|source| {
-            subject.issuer.is_none() && ![SourceId::BASIC, SourceId::API_KEYS].contains(source)
-        });
+        let without_issuer = [SourceId::BASIC, SourceId::API_KEYS, SourceId::CERTIFICATES];
+        let source = subject
+            .source
+            .filter(|source| subject.issuer.is_none() && !without_issuer.contains(source));
         if let Some(source) = source {
             let mut sources = self.policy().identity.sources();
             let found = sources.find(|(id, ..)| *id == source);

@@ -273,6 +273,7 @@ fn needed(explanation: &Explanation) -> Option<String> {
         | Reason::ControlBytes
         | Reason::DuplicateAuthorization
         | Reason::SeveralCredentials
+        | Reason::MalformedXfcc
         | Reason::ConnectionHeader => format!("a valid request: {because}"),
         Reason::Limit(_)
         | Reason::Cluster(_)

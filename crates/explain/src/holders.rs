@@ -238,14 +238,16 @@ impl<'p> Holders<'p> {
             }
             CallerSource::Basic => (None, Some("basic"), CallerClaims::None),
             CallerSource::ApiKey => (None, Some("api_key"), CallerClaims::None),
+            CallerSource::Certificate => (None, Some("certificate"), CallerClaims::None),
             CallerSource::Anonymous => (None, None, CallerClaims::None),
         };
         let caller = CallerInputs { issuer, scheme, claims, ..CallerInputs::default() };
         let unknown: &[VariableKind] = match source {
             CallerSource::Anonymous => &[],
-            CallerSource::Basic | CallerSource::ApiKey | CallerSource::Token { .. } => {
-                &[VariableKind::User, VariableKind::Names]
-            }
+            CallerSource::Basic
+            | CallerSource::ApiKey
+            | CallerSource::Certificate
+            | CallerSource::Token { .. } => &[VariableKind::User, VariableKind::Names],
         };
         let inputs = Given { caller: Some(&caller), unknown, ..Given::default() };
         let roles = [(grant.role, grant.when)];
@@ -263,10 +265,11 @@ fn has_user(source: &Source<'_>, user: &str) -> bool {
         .is_some_and(|name| source.listed.contains_key(name) || source.may_have_unlisted(name))
 }
 
-/// Whether tokens of a source can have this group.
+/// Whether tokens or certificates of a source can have this group.
 fn is_in_tokens(source: &Source<'_>, group: &str) -> bool {
     let name = source.group_prefix().and_then(|prefix| group.strip_prefix(prefix));
     name.is_some_and(|name| !name.is_empty())
+        && source.certificates.is_none_or(|certificates| certificates.may_have_group(group))
 }
 
 fn is_of(source: &Source<'_>, issuer: &Issuer) -> bool {

@@ -61,7 +61,7 @@ impl Explainer<'_> {
 
 impl NamedCaller<'_> {
     /// Checks that a source of the user name can give these groups and roles. If several sources
-    /// may have the user, a token of at least one of them must be able to. For Basic and API keys,
+    /// may have the user, a token of at least one of them must be able to. For others,
     /// groups are not checked: the policy can add the user to them.
     fn check_sources(
         self,
@@ -73,6 +73,7 @@ impl NamedCaller<'_> {
         let listed = match source {
             Some(SourceId::BASIC) => Some("of Basic"),
             Some(SourceId::API_KEYS) => Some("with an API key"),
+            Some(SourceId::CERTIFICATES) => Some("with a certificate"),
             Some(_) | None => None,
         };
         if let (Some(how), Some(role)) = (listed, roles.first()) {

@@ -153,7 +153,7 @@ pub fn missing_prefix_message(user: &str, identity: &Identity) -> Option<String>
     Some(format!("no source has a user `{user}`{}", did_you_mean(Some(&names.join(" or ")))))
 }
 
-/// The message about a user that no source can have, or that only Basic or API keys could have, but
+/// The message about a user that no source can have, or that only one that lists its users could have, but
 /// do not list.
 fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     let identity = &policy.identity;
@@ -178,7 +178,7 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
     Some(format!("{has_none} `{user}`{separator}{}", names.join(", ")))
 }
 
-/// The users of Basic or of API keys, and the beginning of a message about a user who is not among
+/// The users of Basic, of API keys or of certificates, and the beginning of a message about a user who is not among
 /// them. `None` for another source, and where passwords are not verified.
 fn listed_users(identity: &Identity, source: SourceId) -> Option<(&'static str, BTreeSet<String>)> {
     match source {
@@ -192,6 +192,15 @@ fn listed_users(identity: &Identity, source: SourceId) -> Option<(&'static str, 
             let keys = identity.api_keys.as_ref()?;
             let users = keys.keys.iter().map(|key| format!("{}{}", keys.user_prefix, key.user));
             Some(("no API key is for the user", users.collect()))
+        }
+        SourceId::CERTIFICATES => {
+            let certificates = identity.certificates.as_ref()?;
+            let mut templates = certificates.users.iter().map(|entry| &entry.user);
+            // Nobody lists the users of a pattern.
+            let users = templates.clone().filter_map(|user| user.literal());
+            let users = users.map(|user| format!("{}{user}", certificates.user_prefix)).collect();
+            let are_listed = templates.all(|user| user.literal().is_some());
+            are_listed.then_some(("no certificate is of the user", users))
         }
         _ => None,
     }
@@ -210,7 +219,7 @@ pub(crate) fn unknown_issuer(name: &str, policy: &Policy) -> String {
     unknown("issuer", name, &defined, &mut Suggestions::with_answer_limit()).unwrap_or_default()
 }
 
-/// The groups of users of Basic and of API keys, and the groups that the policy grants a role.
+/// The groups of users of Basic, of API keys and of certificates, and the groups that the policy grants a role.
 fn defined_groups(policy: &Policy) -> BTreeSet<String> {
     let granted = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let mut groups: BTreeSet<String> = granted.collect();
@@ -224,6 +233,12 @@ fn defined_groups(policy: &Policy) -> BTreeSet<String> {
         let distinct: BTreeSet<&Arc<str>> = keys.keys.iter().flat_map(|key| &key.groups).collect();
         groups.extend(distinct.into_iter().map(|group| format!("{}{group}", keys.group_prefix)));
     }
+    let certificates = policy.identity.certificates.iter();
+    groups.extend(certificates.flat_map(|certificates| {
+        let entries = certificates.groups.iter().flat_map(|entry| &entry.groups);
+        let literals = entries.filter_map(|group| group.literal());
+        literals.map(|group| format!("{}{group}", certificates.group_prefix))
+    }));
     groups
 }
 
@@ -238,8 +253,10 @@ fn unknown_group(
     }
     let basic = policy.identity.basic.iter().map(|basic| &basic.group_prefix);
     let keys = policy.identity.api_keys.iter().map(|keys| &keys.group_prefix);
-    let prefixes =
-        basic.chain(keys).chain(policy.identity.jwt.iter().map(|issuer| &issuer.group_prefix));
+    let certificates = policy.identity.certificates.iter();
+    let certificates = certificates.map(|certificates| &certificates.group_prefix);
+    let listed = basic.chain(keys).chain(certificates);
+    let prefixes = listed.chain(policy.identity.jwt.iter().map(|issuer| &issuer.group_prefix));
     let mut with_prefix = prefixes.map(|prefix| format!("{prefix}{name}"));
     match with_prefix.find(|name| defined.contains(name.as_str())) {
         Some(group) => Some(format!("the policy has no group `{name}`: did you mean `{group}`?")),

@@ -21,6 +21,8 @@ pub struct RestoredInputs {
     pub query: String,
     /// The header lines, as name and value.
     pub headers: Vec<(String, Vec<u8>)>,
+    /// The names of the client's certificate, if a condition reads them, and there are any.
+    pub certificate: Option<Vec<String>>,
     /// The claims of the caller's token, if a condition reads any of them.
     pub claims: Option<Map<String, Value>>,
     /// The time of the decision, if it was recorded.
@@ -112,6 +114,14 @@ impl RestoredInputs {
                 self.time = time.and_then(|time| UnixTime::try_from(time.as_duration()).ok());
                 return self.time.is_some();
             }
+            Attribute::Certificate => match value {
+                Some(Ok(Value::Array(names))) => {
+                    let names = names.iter().filter_map(Value::as_str).map(str::to_owned);
+                    self.certificate = Some(names.collect());
+                }
+                Some(Err(Fault::Absent)) => {}
+                Some(_) | None => return false,
+            },
             // Other fields of the line have these.
             Attribute::Method
             | Attribute::Host

@@ -43,6 +43,19 @@ impl<'a> Explainer<'a> {
         user_with_key(self.authorizer.backend(host), user)
     }
 
+    /// The caller on this host with a certificate of these names; `None` if the policy names none
+    /// of them.
+    ///
+    /// # Errors
+    /// If the names are two users.
+    pub fn user_with_certificate(
+        self,
+        host: &[u8],
+        names: &[String],
+    ) -> Result<Option<Subject>, CredentialsError> {
+        subject_of_names(self.authorizer.backend(host), names)
+    }
+
     /// How callers authenticate on this host: a search cluster may have its own users in place of
     /// the policy's users.
     #[must_use]
@@ -79,8 +92,10 @@ pub(crate) fn subject_named<T: AsRef<str>>(
             Some(_) | None => CredentialsError::BadPassword,
         });
     }
-    let basic = basic_user(backend, user).filter(|_| source != Some(SourceId::API_KEYS));
-    let Some(mut subject) = basic.or_else(|| user_with_key(backend, user)).cloned() else {
+    let basic = basic_user(backend, user)
+        .filter(|_| !matches!(source, Some(SourceId::API_KEYS | SourceId::CERTIFICATES)));
+    let key = user_with_key(backend, user).filter(|_| source != Some(SourceId::CERTIFICATES));
+    let Some(mut subject) = basic.or(key).cloned() else {
         return Ok(unverified_subject(user, source, groups, roles));
     };
     add_names(&mut subject.groups, groups);
@@ -124,6 +139,17 @@ fn add_names<T: AsRef<str>>(names: &mut Vec<Arc<str>>, more: &[T]) {
     }
 }
 
+/// The subject of a certificate with these names; `None` if the policy names none of them.
+pub(crate) fn subject_of_names(
+    backend: Backend<'_>,
+    names: &[String],
+) -> Result<Option<Subject>, CredentialsError> {
+    match backend {
+        Backend::Rules(rules) => rules.authenticator().certificate_verified_elsewhere(names),
+        Backend::Cluster(cluster) => cluster.authenticator().certificate_verified_elsewhere(names),
+    }
+}
+
 /// The subject of a token with these claims, as JSON.
 pub(crate) fn subject_of_claims(
     backend: Backend<'_>,
@@ -152,16 +178,29 @@ fn user_with_key<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
 
 /// See [`Explainer::is_unknown_user`].
 pub(crate) fn is_unknown_user(backend: Backend<'_>, user: &str, source: Option<SourceId>) -> bool {
-    let Identity { basic, api_keys, jwt } = backend.identity();
+    let Identity { basic, api_keys, certificates, jwt } = backend.identity();
     let lacks_password = basic_user(backend, user).is_none();
     let lacks_key = user_with_key(backend, user).is_none();
     let verifies = basic.as_ref().is_some_and(|basic| basic.verify);
     match source {
         Some(SourceId::BASIC) => verifies && lacks_password,
         Some(SourceId::API_KEYS) => lacks_key,
+        Some(SourceId::CERTIFICATES) => {
+            !certificates.as_ref().is_some_and(|certificates| certificates.may_have_user(user))
+        }
         Some(_) => false,
-        // Two sources can have the name: Basic and API keys, unless there are issuers.
-        None => jwt.is_empty() && verifies && api_keys.is_some() && lacks_password && lacks_key,
+        // Two sources can have the name: Basic, API keys and certificates, unless there are issuers.
+        None => {
+            let may_have_certificate =
+                certificates.as_ref().is_some_and(|certificates| certificates.may_have_user(user));
+            let sources = [basic.is_some(), api_keys.is_some(), certificates.is_some()];
+            jwt.is_empty()
+                && (verifies || basic.is_none())
+                && sources.iter().filter(|is_there| **is_there).count() > 1
+                && lacks_password
+                && lacks_key
+                && !may_have_certificate
+        }
     }
 }
 

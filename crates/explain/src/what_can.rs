@@ -15,7 +15,7 @@ use policy::{canonical, reference};
 use serde::Serialize;
 
 use crate::Explainer;
-use crate::conditions::{GivenHeaders, given_variables};
+use crate::conditions::{GivenHeaders, given_certificate, given_variables};
 use crate::explanation::{ExplainedCaller, given_roles};
 use crate::one_line::{write_condition, write_lines};
 use crate::rules::{ExplainedRule, is_for_host};
@@ -110,7 +110,8 @@ impl Explainer<'_> {
         let roles: HashSet<&str> = caller.roles.iter().map(|role| role.name.as_str()).collect();
         let (mut rules, mut notes) = (Vec::new(), Vec::new());
         let headers = GivenHeaders(HeaderLines(request.headers));
-        let variables = given_variables(request, &headers, self.time);
+        let certificate = given_certificate(request);
+        let variables = given_variables(request, &headers, &certificate, self.time);
         let names = subject.map(|subject| reference::Caller {
             user: Some(&subject.user),
             source: subject.source,

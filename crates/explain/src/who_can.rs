@@ -17,7 +17,7 @@ use review::{CallerSource, quote_names};
 use search::Steps;
 use serde::Serialize;
 
-use crate::conditions::{GivenHeaders, given_variables};
+use crate::conditions::{GivenHeaders, given_certificate, given_variables};
 use crate::explanation::{ExplainedCluster, NearRule, RequestOfSubject};
 use crate::rules::ExplainedRule;
 use crate::ways::Given;
@@ -196,7 +196,8 @@ impl Explainer<'_> {
         }
         let mut scratch = ParseScratch::default();
         let lines = GivenHeaders(HeaderLines(request.headers));
-        let variables = given_variables(request, &lines, self.time);
+        let certificate = given_certificate(request);
+        let variables = given_variables(request, &lines, &certificate, self.time);
         let request = Request { headers: &[], ..*request };
         let method = lossy(request.method);
         let mut answer = WhoCan { method, notes: notes::notes(&request), ..WhoCan::default() };

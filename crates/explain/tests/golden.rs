@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use condition::{CallerInputs, Inputs};
 use engine::{AccessRequest, ConditionInputs, Decision, Engine, PatternSubject};
 use explain::Explainer;
-use identity::{Authenticator, LocalCache, Subject};
+use identity::{Authenticator, Certificate, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::cases::{Case, Credentials};
@@ -99,7 +99,10 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
         return None;
     }
     let header = match &case.request.credentials {
-        Credentials::None => return Some(None),
+        Credentials::None => {
+            let names = case.request.certificate.as_deref().unwrap_or_default();
+            return authenticator.certificate_verified_elsewhere(names).ok();
+        }
         Credentials::Claims(claims) => {
             return Some(Some(
                 authenticator.subject_from_claims(&serde_json::from_str(claims).unwrap()).ok()?,
@@ -156,7 +159,9 @@ fn answers(
     };
     let lines = HeaderLines(&headers);
     let now = case.request.at.unwrap_or_else(now);
-    let variables = authorizer::request_inputs(&request, &lines, now);
+    let certificate = case.request.certificate.as_deref().map(Certificate::Named);
+    let names = authorizer::certificate_names(certificate);
+    let variables = authorizer::request_inputs(&request, &lines, &names, now);
     let known = authorizer::caller_inputs(known);
     let conditions = engine.caller_conditions(&roles, known.clone());
     let known = CallerInputs { roles: reference::certain_roles(policy, &caller), ..known };

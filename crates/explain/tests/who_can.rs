@@ -14,8 +14,9 @@ use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{
-    ApiKey, ApiKeys, Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, KeyHash, Keys,
-    ListedRole, RolesFromToken, Separator, SourceId,
+    ApiKey, ApiKeys, Basic, BasicUser, CertificateGroups, CertificateSource, CertificateUser,
+    Certificates, ClaimPath, Claims, Identity, Issuer, KeyHash, Keys, ListedRole, NameKind,
+    NamePattern, NamePiece, NameSegment, NameTemplate, RolesFromToken, Separator, SourceId,
 };
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
@@ -351,8 +352,8 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
         && !paths.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
 }
 
-/// Anonymous, each user of Basic and of an API key, and for each issuer each name with each of the
-/// sets of roles and groups that `subsets` makes.
+/// Anonymous, each user of Basic and of an API key, and for certificates and each issuer each name
+/// with each of the sets of roles and groups that `subsets` makes.
 pub(crate) fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
     let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
@@ -400,6 +401,20 @@ pub(crate) fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<As
     let roles: Vec<String> = policy.roles.iter().map(|role| role.name.to_string()).collect();
     let groups = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let groups: Vec<String> = groups.collect::<BTreeSet<_>>().into_iter().collect();
+    if let Some(certificates) = &policy.identity.certificates {
+        let groups: Vec<String> =
+            groups.iter().filter(|group| certificates.may_have_group(group)).cloned().collect();
+        let listed = ["k".to_owned()];
+        let users = names.iter().chain(&listed).filter(|name| certificates.may_have_user(name));
+        for user in users.collect::<BTreeSet<_>>() {
+            for groups in subsets(&groups, rng) {
+                let groups: Vec<Arc<str>> = groups.iter().map(|group| (&**group).into()).collect();
+                let source = Some(SourceId::CERTIFICATES);
+                let subject = Subject { source, ..subject(user, &groups) };
+                askers.push(Asker { source: CallerSource::Certificate, subject: Some(subject) });
+            }
+        }
+    }
     let (authenticator, _) = Authenticator::<()>::compile(
         &policy.identity,
         &FetchedKeys::new(),
@@ -510,7 +525,35 @@ pub(crate) fn identity(rng: &mut Rng, unverified: bool) -> Identity {
         group_prefix: "".into(),
         at: at.clone(),
     };
-    Identity { basic: Some(basic), api_keys: Some(api_keys), jwt }
+    let pattern = |text: &str, kind: NameKind, segments: &[NameSegment]| NamePattern {
+        text: text.into(),
+        kind,
+        segments: segments.to_vec(),
+    };
+    let [k, t] = ["k", "t"].map(|text| NameSegment::Literal(text.into()));
+    let any = NameSegment::Any("x".into());
+    let group = format!("group-{}", rng.below(4));
+    let user =
+        |name, piece| CertificateUser { name, user: NameTemplate(vec![piece]), at: at.clone() };
+    let certificates = Certificates {
+        from: CertificateSource::Peer,
+        users: vec![
+            user(pattern("dns:k", NameKind::Dns, &[k]), NamePiece::Text("k".into())),
+            user(
+                pattern("spiffe://t/{x}", NameKind::Spiffe, &[t, any.clone()]),
+                NamePiece::Placeholder(0),
+            ),
+        ],
+        groups: vec![CertificateGroups {
+            name: pattern("dns:{x}", NameKind::Dns, &[any]),
+            groups: vec![NameTemplate(vec![NamePiece::Text(group.as_str().into())])],
+            at: at.clone(),
+        }],
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: at.clone(),
+    };
+    Identity { basic: Some(basic), api_keys: Some(api_keys), certificates: Some(certificates), jwt }
 }
 
 /// Grants each role that a user or group has to the same name with a prefix too, but to each a

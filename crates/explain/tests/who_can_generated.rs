@@ -157,6 +157,7 @@ fn of_source<'a>(asker: &'a Asker, inputs: CallerInputs<'a>) -> CallerInputs<'a>
         CallerSource::Anonymous => return CallerInputs::default(),
         CallerSource::Basic => (None, "basic", CallerClaims::None),
         CallerSource::ApiKey => (None, "api_key", CallerClaims::None),
+        CallerSource::Certificate => (None, "certificate", CallerClaims::None),
         CallerSource::Token { issuer } => (Some(issuer.as_str()), "bearer", inputs.claims),
     };
     CallerInputs { issuer, scheme: Some(scheme), claims, ..inputs }

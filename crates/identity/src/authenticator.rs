@@ -18,7 +18,9 @@ use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
 use crate::api_keys::{self, ApiKeys};
-use crate::cache::{Cache, CacheSize, Lookup, TimedValue};
+use crate::cache::{Cache, CacheSize, Lookup, TimedValue, Window};
+use crate::certificate::Certificate;
+use crate::certificates::Certificates;
 use crate::credentials::{Authorization, BasicCredentials, Credentials};
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer};
@@ -54,9 +56,10 @@ pub struct Authenticator<T> {
     id: u64,
     basic: Option<Basic<T>>,
     api_keys: Option<ApiKeys<T>>,
+    certificates: Option<Certificates>,
     issuers: Arc<[Issuer]>,
-    /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next
-    /// authenticator: its key sets may not accept them.
+    /// Verified tokens, by the keyed hash of the whole token, and client certificates with a user.
+    /// Never carried over to the next authenticator, which may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -81,6 +84,7 @@ impl<T: HeapSize> Authenticator<T> {
         let basic =
             settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
         let api_keys = settings.api_keys.as_ref().map(ApiKeys::compile);
+        let certificates = settings.certificates.as_ref().map(Certificates::compile);
         let issuers = settings.jwt.iter().enumerate().map(|(index, issuer)| {
             Issuer::compile(issuer, SourceId::from_issuer(index), fetched, &mut problems)
         });
@@ -88,6 +92,7 @@ impl<T: HeapSize> Authenticator<T> {
         let Some(hasher) = KeyedHasher::random() else {
             let at = settings.basic.as_ref().map(|basic| &basic.at);
             let at = at.or(settings.api_keys.as_ref().map(|keys| &keys.at));
+            let at = at.or(settings.certificates.as_ref().map(|certificates| &certificates.at));
             let at = at.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned();
             let message = "the system's random number generator failed";
             problems.extend(at.map(|at| Problem::error(at, message)));
@@ -99,7 +104,7 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok((Self { id, basic, api_keys, issuers, tokens, hasher, limits }, problems))
+        Ok((Self { id, basic, api_keys, certificates, issuers, tokens, hasher, limits }, problems))
     }
 
     /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash
@@ -124,6 +129,7 @@ impl<T: HeapSize> Authenticator<T> {
     }
 
     /// Authenticates a caller by its credentials. Without any, the caller is anonymous: `Ok(None)`.
+    /// So it is with a certificate that the policy does not name.
     ///
     /// `result` is that of a [`Verification`] that an earlier call with the same header returned,
     /// perhaps of an earlier authenticator (another policy, or other keys). Then a result for a
@@ -149,6 +155,9 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
         let Some(credentials) = credentials else { return Ok(None) };
+        if let Credentials::Certificate(certificate) = credentials {
+            return self.authenticate_certificate(certificate, now, cache, attach);
+        }
         let look_up = || self.look_up(credentials, result, now, attach);
         // The key is the hash of the whole header value, so that a hit needs not parse the value
         // and decode its base64.
@@ -160,7 +169,9 @@ impl<T: HeapSize> Authenticator<T> {
             Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
                 self.hasher.hash_pair(b"", value)
             }
-            Credentials::Authorization(_) | Credentials::ApiKey(_) => {
+            Credentials::Authorization(_)
+            | Credentials::ApiKey(_)
+            | Credentials::Certificate(_) => {
                 return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
             }
         };
@@ -181,6 +192,12 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(credentials) = credentials else { return Ok(None) };
+        if let Credentials::Certificate(certificate) = credentials {
+            let Some(verified) = self.look_up_certificate(certificate, now, attach)? else {
+                return Ok(None);
+            };
+            return Ok(Some(cache.keep_until_next_call(verified.value)));
+        }
         let mut verified = self.look_up(credentials, None, now, &attach);
         if let Err(NotAuthenticated::Pending(verification)) = verified {
             verified = self.look_up(credentials, Some(&verification.run()), now, &attach);
@@ -244,7 +261,7 @@ impl<T: HeapSize> Authenticator<T> {
             (Credentials::ApiKey(key), Some(keys)) => {
                 return Ok(keys.authenticate(key, now, attach)?);
             }
-            (Credentials::ApiKey(_), None) => {
+            (Credentials::ApiKey(_), None) | (Credentials::Certificate(_), _) => {
                 return Err(CredentialsError::UnsupportedScheme.into());
             }
         };
@@ -260,6 +277,53 @@ impl<T: HeapSize> Authenticator<T> {
                 _,
             ) => Err(CredentialsError::UnsupportedScheme.into()),
         }
+    }
+
+    fn authenticate_certificate<'c>(
+        &self,
+        certificate: Certificate<'_>,
+        now: UnixTime,
+        cache: &'c mut LocalCache<T>,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
+        let look_up = || match self.look_up_certificate(certificate, now, attach) {
+            Ok(verified) => verified.ok_or(None),
+            Err(error) => Err(Some(error)),
+        };
+        let caller = match certificate.cache_key(&self.hasher) {
+            Some(key) => cache.get_or_look_up(self.id, key, now, false, look_up),
+            None => look_up().map(|verified| cache.keep_until_next_call(verified.value)),
+        };
+        match caller {
+            Ok(cached) => Ok(Some(cached)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => Err(error.into()),
+        }
+    }
+
+    /// The user of a certificate; `None` if the policy does not name it. The proxy has verified the
+    /// certificate, so no time limits this.
+    fn look_up_certificate(
+        &self,
+        certificate: Certificate<'_>,
+        now: UnixTime,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Option<Verified<T>>, CredentialsError> {
+        let Some(certificates) = &self.certificates else { return Ok(None) };
+        let key = certificate.cache_key(&self.hasher);
+        if let Some(key) = key
+            && let Lookup::Valid(verified) = self.tokens.find(key, now)
+        {
+            return Ok(Some(verified));
+        }
+        let Some(subject) = certificates.subject(certificate)? else { return Ok(None) };
+        let value = CachedSubject::new(&subject, attach);
+        let (window, bytes) =
+            (Window { from: UnixTime::ZERO, until: UnixTime::MAX }, value.bytes());
+        Ok(Some(match key {
+            Some(key) => self.tokens.insert(key, value, window, bytes),
+            None => TimedValue { value, window, bytes, max_local_age: UnixTime::MAX },
+        }))
     }
 
     fn look_up_basic(

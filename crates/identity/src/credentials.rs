@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroize as _;
 
-use crate::{CredentialsError, is_name};
+use crate::{Certificate, CredentialsError, is_name};
 
 /// The longest base64 that is decoded, in bytes: room for any password that is hashed and for a
 /// long name.
@@ -22,6 +22,8 @@ pub enum Credentials<'a> {
     Authorization(&'a [u8]),
     /// The value of its only header with an API key.
     ApiKey(&'a [u8]),
+    /// The certificate of its client.
+    Certificate(Certificate<'a>),
 }
 
 /// Shows no secret.
@@ -30,6 +32,7 @@ impl fmt::Debug for Credentials<'_> {
         f.write_str(match self {
             Self::Authorization(_) => "Authorization(…)",
             Self::ApiKey(_) => "ApiKey(…)",
+            Self::Certificate(_) => "Certificate(…)",
         })
     }
 }

@@ -12,7 +12,7 @@ macro_rules! credentials_errors {
 
         impl CredentialsError {
             /// All errors.
-            pub const ALL: [Self; 19] = [$(Self::$error),+];
+            pub const ALL: [Self; 21] = [$(Self::$error),+];
 
             /// The name in metrics, logs and answers.
             #[must_use]
@@ -35,6 +35,10 @@ credentials_errors! {
     BadPassword: "bad_password", "bad password";
     /// The API key is wrong, malformed or longer than any, or no key has its id.
     BadApiKey: "bad_api_key", "bad API key";
+    /// The client certificate is too long, cannot be read, or has too many names.
+    MalformedCertificate: "malformed_certificate", "malformed certificate";
+    /// The names of the client certificate are two users.
+    SeveralUsers: "several_users", "a certificate of several users";
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a
     /// part that is not strict JSON.
     MalformedToken: "malformed_token", "malformed token";

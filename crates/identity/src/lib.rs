@@ -7,6 +7,8 @@
 //! * `credentials` splits the value into scheme and credentials, and decodes Basic credentials.
 //! * `accounts` and `password` have the users of the policy and their password hashes.
 //! * `api_keys` has the API keys of the policy.
+//! * `certificate` reads the names of a client certificate, also by `xfcc` those in a header, and
+//!   `certificates` has the users of such names.
 //! * `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and
 //!   how these are found.
 //! * `verification` is the slow part of both methods. It can run later and on other threads.
@@ -19,6 +21,8 @@ mod accounts;
 mod api_keys;
 mod authenticator;
 mod cache;
+mod certificate;
+mod certificates;
 mod credentials;
 mod credentials_error;
 pub mod discovery;
@@ -32,6 +36,7 @@ mod memory;
 mod password;
 mod unknown_kids;
 mod verification;
+mod xfcc;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,6 +48,7 @@ use policy::model::SourceId;
 pub use api_keys::NewApiKey;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
+pub use certificate::{Certificate, MalformedCertificate};
 pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
 pub use jwt::{claim, describe_malformed_names, token_roles};
@@ -52,6 +58,7 @@ pub use memory::{HeapSize, allocated};
 pub use password::{HashAlgorithm, HashPasswordError, hash_password};
 pub use unknown_kids::UnknownKids;
 pub use verification::{Verification, VerificationKind, VerificationResult};
+pub use xfcc::{LastElement, MalformedXfcc};
 
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
@@ -67,7 +74,7 @@ pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
-    /// The issuer of the token; `None` for Basic and API keys.
+    /// The issuer of the token; `None` for other credentials.
     pub issuer: Option<Arc<str>>,
     /// The method that authenticated it. If a subject was made from a name, the source of such
     /// names; `None` if that is ambiguous. It does not tell whether credentials were verified.

@@ -1,4 +1,4 @@
-//! The sources of callers (Basic, API keys and the issuers of tokens), and the names and roles that
+//! The sources of callers (Basic, API keys, certificates and the issuers of tokens), and the names and roles that
 //! callers from each of them can have.
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use document::Place;
-use policy::model::{API_KEYS, Identity, Issuer, Policy, RoleId};
+use policy::model::{API_KEYS, CERTIFICATES, Identity, Issuer, NameTemplate, Policy, RoleId};
 
 use crate::related::{Roles, reserved};
 use crate::warnings::Steps;
@@ -22,10 +22,10 @@ const MAX_LISTED: usize = 8;
 
 /// A source of callers.
 pub(crate) struct Source<'i> {
-    /// The source in messages: `Basic`, or `api_keys` or an issuer in backticks.
+    /// The source in messages: `Basic`, or another source in backticks.
     pub(crate) label: String,
     pub(crate) at: &'i Place,
-    /// `None` for Basic and API keys.
+    /// `None` for another source.
     pub(crate) issuer: Option<&'i Issuer>,
     /// The file with lines of users, if users of Basic are in one.
     pub(crate) users_file: Option<&'i Path>,
@@ -72,6 +72,18 @@ impl<'i> Source<'i> {
                 groups: Names { prefix: &keys.group_prefix, listed: Some(groups.collect()) },
             }
         });
+        let certificates = identity.certificates.iter().map(|certificates| {
+            let users = certificates.users.iter().map(|entry| &entry.user);
+            let groups = certificates.groups.iter().flat_map(|entry| &entry.groups);
+            Source {
+                label: format!("`{CERTIFICATES}`"),
+                at: &certificates.at,
+                issuer: None,
+                users_file: None,
+                users: Names { prefix: &certificates.user_prefix, listed: literals(users) },
+                groups: Names { prefix: &certificates.group_prefix, listed: literals(groups) },
+            }
+        });
         let jwt = identity.jwt.iter().map(|issuer| Source {
             label: format!("`{}`", issuer.issuer),
             at: &issuer.at,
@@ -83,7 +95,7 @@ impl<'i> Source<'i> {
                 listed: issuer.claims.groups.is_none().then(BTreeSet::new),
             },
         });
-        basic.chain(api_keys).chain(jwt).collect()
+        basic.chain(api_keys).chain(certificates).chain(jwt).collect()
     }
 
     /// The names of the users (`user`) or of the groups (`group`) of this source.
@@ -108,6 +120,11 @@ impl<'i> Source<'i> {
         }
         Roles::with_extended(policy, roles)
     }
+}
+
+/// These names; `None` if one has a placeholder.
+fn literals<'i>(names: impl Iterator<Item = &'i NameTemplate>) -> Option<BTreeSet<&'i str>> {
+    names.map(NameTemplate::literal).collect()
 }
 
 impl Names<'_> {

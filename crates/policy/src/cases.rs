@@ -40,6 +40,9 @@ pub struct Request {
     pub client: String,
     /// The credentials of the request.
     pub credentials: Credentials,
+    /// The names of the client's certificate, as a policy writes them, already verified; `None`
+    /// without one.
+    pub certificate: Option<Vec<String>>,
     /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
 }

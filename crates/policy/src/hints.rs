@@ -33,7 +33,7 @@ const KEYS: &[KeyHint] = &[
     ),
     (
         "a policy",
-        &["users", "basic", "api_keys", "jwt", "issuers", "providers"],
+        &["users", "basic", "api_keys", "certificates", "jwt", "issuers", "providers"],
         Some("identity"),
         "callers are under `identity: { basic: …, jwt: … }`",
     ),
@@ -115,10 +115,28 @@ const KEYS: &[KeyHint] = &[
     ("a key", &["exp", "expiry", "expires_at", "not_after"], Some("expires"), ""),
     (
         "`identity`",
-        &["certificates", "mtls", "introspection", "oauth2", "cookies"],
+        &["introspection", "oauth2", "cookies"],
         None,
-        "callers have passwords, API keys or JWTs: docs/can-it.md says what to do about others",
+        "callers have passwords, API keys, certificates or JWTs: docs/can-it.md says what to do \
+         about others",
     ),
+    (
+        "`identity`",
+        &["mtls", "certificate", "client_certificates", "xfcc", "spiffe"],
+        Some("certificates"),
+        "write `certificates: { from: peer, users: { \"spiffe://example.org/ns/{ns}/sa/{sa}\": \
+         \"{ns}/{sa}\" } }`",
+    ),
+    (
+        "`identity`",
+        &["combine"],
+        None,
+        "leave it out: a request has one caller, that of its password, token or API key, else that \
+         of its certificate",
+    ),
+    ("`certificates`", &["proxies", "trusted"], Some("trusted_proxies"), ""),
+    ("`certificates`", &["source"], Some("from"), ""),
+    ("`certificates`", &["names", "subjects", "sans"], Some("users"), ""),
     ("`allow_response`", &["headers"], Some("set_headers"), ""),
 ];
 
@@ -150,6 +168,21 @@ const WRONG_TYPES: &[(&str, &str, &str)] = &[
     ("a grant", "a mapping", "write `{ users: […] }` or `{ groups: […] }`"),
     ("`users`", "a mapping", "write `NAME: { password: \"…\" }`, each without `-`"),
     ("`keys`", "a mapping", "write `{ url: \"https://…\" }` or `{ file: jwks.json }`"),
+    (
+        "`certificates`",
+        "a mapping",
+        "write `{ from: peer, users: { \"dns:api.example.com\": api } }`",
+    ),
+    (
+        "`users` of `certificates`",
+        "a mapping",
+        "write `\"dns:api.example.com\": api`, each without `-`",
+    ),
+    (
+        "`groups` of `certificates`",
+        "a mapping",
+        "write `\"dns:api.example.com\": [clients]`, each without `-`",
+    ),
     ("`api_keys`", "a mapping", "write `{ header: x-api-key, file: keys.yaml }`"),
     ("a key", "a mapping", "write `{ sha256: \"…\", user: NAME }`"),
     ("the keys", "a mapping", "write `ID: { sha256: \"…\", user: NAME }`, each without `-`"),

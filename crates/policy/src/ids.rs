@@ -51,7 +51,7 @@ id_types! {
     pub struct RuleId;
 
     /// An identity source: Basic is 0, and the issuers follow in the order of the policy. API keys
-    /// have the last number.
+    /// and certificates have the last numbers.
     pub struct SourceId;
 }
 
@@ -60,6 +60,8 @@ impl SourceId {
     pub const BASIC: Self = Self(0);
     /// API keys. No issuer has this id: `from_index` stops before it.
     pub const API_KEYS: Self = Self(u32::MAX);
+    /// Client certificates. No policy has so many issuers.
+    pub const CERTIFICATES: Self = Self(u32::MAX - 1);
 
     /// The issuer with this index in the policy.
     #[must_use]

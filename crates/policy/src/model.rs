@@ -10,11 +10,16 @@ pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 pub use api_keys::{ApiKey, ApiKeys, KeyHash};
+pub use certificates::{
+    CertificateGroups, CertificateSource, CertificateUser, Certificates, NameKind, NamePattern,
+    NamePiece, NameSegment, NameTemplate, XFCC,
+};
 use condition::Condition;
 use document::{Place, Secret};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 
 mod api_keys;
+mod certificates;
 mod search;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
@@ -100,6 +105,8 @@ pub struct Identity {
     pub basic: Option<Basic>,
     /// API keys, if they are configured.
     pub api_keys: Option<ApiKeys>,
+    /// Client certificates, if they are configured.
+    pub certificates: Option<Certificates>,
     /// Issuers of JWTs (RFC 7519), with distinct `iss`.
     pub jwt: Vec<Issuer>,
 }
@@ -424,6 +431,8 @@ pub enum ContentType {
 pub const BASIC: &str = "basic";
 /// The name of API keys as an identity source.
 pub const API_KEYS: &str = "api_keys";
+/// The name of client certificates as an identity source.
+pub const CERTIFICATES: &str = "certificates";
 
 impl Identity {
     /// Every configured identity source, with its name and its `user_prefix`.
@@ -431,16 +440,29 @@ impl Identity {
         let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
         let keys = self.api_keys.iter();
         let keys = keys.map(|keys| (SourceId::API_KEYS, API_KEYS, &*keys.user_prefix));
+        let certificates = self
+            .certificates
+            .iter()
+            .map(|certificates| (SourceId::CERTIFICATES, CERTIFICATES, &*certificates.user_prefix));
         let issuers = self.jwt.iter().enumerate().map(|(index, issuer)| {
             (SourceId::from_issuer(index), &*issuer.issuer, &*issuer.user_prefix)
         });
-        basic.chain(keys).chain(issuers)
+        basic.chain(keys).chain(certificates).chain(issuers)
     }
 
     /// The header with an API key, if the policy has API keys.
     #[must_use]
     pub fn api_key_header(&self) -> Option<&str> {
         self.api_keys.as_ref().map(|keys| &*keys.header)
+    }
+
+    /// The proxies whose `x-forwarded-client-cert` is read, if certificates are read there.
+    #[must_use]
+    pub fn trusted_proxies(&self) -> Option<&[condition::Network]> {
+        match &self.certificates.as_ref()?.from {
+            CertificateSource::Xfcc { trusted_proxies } => Some(trusted_proxies),
+            CertificateSource::Peer => None,
+        }
     }
 
     /// The `user_prefix` of a source; empty for a source that is not configured.

@@ -6,6 +6,7 @@
 pub mod api_keys;
 mod basic;
 mod cached_files;
+mod certificates;
 mod conditions;
 mod grpc;
 mod host;
@@ -307,13 +308,16 @@ fn read_identity(
     files: &mut CachedFiles<'_>,
     (_, node): (&Key, &Node),
 ) -> Option<Identity> {
-    let fields = reader.fields(node, "`identity`", &["basic", "api_keys", "jwt"])?;
-    // The parsers of `basic` and `api_keys` report an empty value themselves.
+    let fields =
+        reader.fields(node, "`identity`", &["basic", "api_keys", "certificates", "jwt"])?;
+    // The parsers of the other keys report an empty value themselves.
     reader.report_empty(&fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
     let api_keys = fields.field("api_keys").and_then(|field| api_keys::read(reader, files, field));
+    let certificates =
+        fields.field("certificates").and_then(|field| certificates::read(reader, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
-    Some(Identity { basic, api_keys, jwt: jwt.unwrap_or_default() })
+    Some(Identity { basic, api_keys, certificates, jwt: jwt.unwrap_or_default() })
 }
 
 fn read_conditions(

@@ -13,11 +13,12 @@ use policy::{AccessRequest, Decision, api_keys, cases, reference};
 
 const REFERENCE: &str = include_str!("../../../policies/README.md");
 const GUIDE: &str = include_str!("../../../docs/policy.md");
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 6] = [
     REFERENCE,
     GUIDE,
     include_str!("../../../policies/search.md"),
     include_str!("../../../docs/callers.md"),
+    include_str!("../../../docs/mutual-tls.md"),
     include_str!("../../../docs/grpc.md"),
 ];
 const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
@@ -34,7 +35,7 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 22] = [
+const MAPPINGS: [(&str, &str, &str); 23] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
@@ -42,6 +43,7 @@ const MAPPINGS: [(&str, &str, &str); 22] = [
     ("`api_keys`", "### `api_keys`", "identity: { api_keys: { ?: x } }"),
     ("a file of API keys", "### A file of API keys", "keys: {}\n?: x"),
     ("a key", "### A key", "keys: { rk1: { ?: x } }"),
+    ("`certificates`", "### `certificates`", "identity: { certificates: { ?: x } }"),
     ("an entry of `jwt`", "### An entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
     ("`keys`", "### `keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
     ("`claims`", "### `claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),

@@ -1,6 +1,6 @@
 //! The kinds of callers that two policies distinguish.
 //!
-//! A caller is anonymous, a user with Basic credentials or an API key, or the holder of an issuer's
+//! A caller is anonymous, a user with Basic credentials, an API key or a certificate, or the holder of an issuer's
 //! token. Under each policy it has a name and roles. Under a policy that does not accept its
 //! credentials, it may do the same as an anonymous caller.
 
@@ -265,9 +265,8 @@ fn source_callers(
         prefixes.insert(source.user_prefix);
         names.extend(source.listed.keys().map(|name| (*name).to_owned()));
     }
-    // Both policies accept the same names of users: these depend only on the kind of the source.
-    let open = accepting.iter().find(|(_, source)| source.is_open);
-    if let Some((_, open)) = open {
+    let is_open = accepting.iter().any(|(_, source)| source.is_open);
+    if is_open {
         let granted = accepting.iter().flat_map(|(side, source)| {
             let users = side.grants.by_user.keys();
             users.filter_map(|user| user.strip_prefix(source.user_prefix))
@@ -275,13 +274,20 @@ fn source_callers(
         let in_paths = prefixes.iter().flat_map(|prefix| {
             distinguished.words.iter().filter_map(|word| word.strip_prefix(*prefix))
         });
-        let possible = granted.chain(in_paths).filter(|name| open.may_have_unlisted(name));
+        let possible = granted
+            .chain(in_paths)
+            .filter(|name| accepting.iter().any(|(_, source)| source.may_have_unlisted(name)));
         names.extend(possible.map(str::to_owned));
     }
     let mut kinds: Vec<CallerKind> = Vec::new();
     let mut kinds_by_roles: HashMap<KindKey, usize> = HashMap::new();
     for name in &names {
-        let callers = callers_on_sides(sides, on_sides, name, conditions);
+        let having = on_sides.each_ref().map(|source| {
+            let source = source.as_ref()?;
+            let has_user = source.listed.contains_key(&**name) || source.may_have_unlisted(name);
+            has_user.then_some(source)
+        });
+        let callers = callers_on_sides(sides, having, name, conditions);
         let whole_name = callers.iter().rev().find_map(|caller| caller.name.clone());
         let Some(whole_name) = whole_name else { continue };
         let [old, new] = &callers;
@@ -300,8 +306,9 @@ fn source_callers(
         }
         kinds.push(CallerKind { users: Users::Listed(vec![whole_name]), sides: callers });
     }
-    if open.is_some() {
+    if is_open {
         for (name, globs) in distinguished.unlisted(&names, &prefixes)? {
+            let on_sides = on_sides.each_ref().map(Option::as_ref);
             let sides = callers_on_sides(sides, on_sides, &name, conditions);
             kinds.push(CallerKind { users: Users::Unlisted(globs), sides });
         }
@@ -360,13 +367,13 @@ fn certain_names<'p>(held: &BTreeSet<Holding>, policy: &'p Policy) -> BTreeSet<&
 /// The user with this name (given without prefix), under each policy.
 fn callers_on_sides(
     sides: &[Side<'_>; 2],
-    on_sides: &SourceOnSides<'_>,
+    [old_source, new_source]: [Option<&Source<'_>>; 2],
     name: &str,
     conditions: &mut Conditions,
 ) -> [SideCaller; 2] {
-    let ([old, new], [old_source, new_source]) = (sides, on_sides);
+    let [old, new] = sides;
     [(old, old_source), (new, new_source)]
-        .map(|(side, source)| side.caller(source.as_ref(), name, conditions))
+        .map(|(side, source)| side.caller(source, name, conditions))
 }
 
 /// The roles under each policy.

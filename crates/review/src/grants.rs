@@ -7,7 +7,9 @@ use std::fmt::Display;
 
 use condition::Condition;
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, ApiKeys, Basic, Identity, Issuer, RoleId, SourceId};
+use policy::model::{
+    ANYONE, AUTHENTICATED, ApiKeys, Basic, Certificates, Identity, Issuer, RoleId, SourceId,
+};
 use serde::Serialize;
 
 use crate::conditions::Attribute;
@@ -22,6 +24,8 @@ pub enum CallerSource {
     Basic,
     /// With an API key.
     ApiKey,
+    /// With a client certificate.
+    Certificate,
     /// With a token.
     Token {
         /// Its issuer.
@@ -44,6 +48,10 @@ impl CallerSource {
                 format!("{} by API key", quote_names("user", users, "and", max))
             }
             (Self::ApiKey, None) => "any user by API key".to_owned(),
+            (Self::Certificate, Some(users)) => {
+                format!("{} by certificate", quote_names("user", users, "and", max))
+            }
+            (Self::Certificate, None) => "any user by certificate".to_owned(),
             (Self::Token { issuer }, Some(users)) => {
                 let users = quote_names("user", users, "or", max);
                 format!("any token of {issuer} for {users}")
@@ -115,6 +123,8 @@ pub struct Source<'p> {
     pub is_open: bool,
     /// The issuer, if its callers have tokens.
     pub issuer: Option<&'p Issuer>,
+    /// The settings, if its callers have certificates.
+    pub certificates: Option<&'p Certificates>,
 }
 
 impl<'p> Source<'p> {
@@ -127,6 +137,7 @@ impl<'p> Source<'p> {
             listed: listed_users(basic),
             is_open: !basic.verify,
             issuer: None,
+            certificates: None,
         });
         let api_keys = identity.api_keys.iter().map(|keys| Self {
             id: SourceId::API_KEYS,
@@ -135,6 +146,19 @@ impl<'p> Source<'p> {
             listed: users_with_keys(keys),
             is_open: false,
             issuer: None,
+            certificates: None,
+        });
+        let certificates = identity.certificates.iter().map(|certificates| {
+            let users = certificates.users.iter().map(|entry| &entry.user);
+            Self {
+                id: SourceId::CERTIFICATES,
+                kind: CallerSource::Certificate,
+                user_prefix: &certificates.user_prefix,
+                listed: users.clone().filter_map(|user| Some((user.literal()?, vec![]))).collect(),
+                is_open: users.clone().any(|user| user.literal().is_none()),
+                issuer: None,
+                certificates: Some(certificates),
+            }
         });
         let issuers = identity.jwt.iter().enumerate().map(|(index, issuer)| Self {
             id: SourceId::from_issuer(index),
@@ -143,8 +167,9 @@ impl<'p> Source<'p> {
             listed: BTreeMap::new(),
             is_open: true,
             issuer: Some(issuer),
+            certificates: None,
         });
-        basic.chain(api_keys).chain(issuers)
+        basic.chain(api_keys).chain(certificates).chain(issuers)
     }
 
     /// Whether a user that the source does not list can have this name (given without prefix).
@@ -152,17 +177,28 @@ impl<'p> Source<'p> {
     pub fn may_have_unlisted(&self, name: &str) -> bool {
         // A Basic user name has no colon (RFC 7617, 2).
         let has_forbidden_colon = self.kind == CallerSource::Basic && name.contains(':');
-        self.is_open && !name.is_empty() && !name.contains(char::is_control) && !has_forbidden_colon
+        let lacks_certificate = self.certificates.is_some_and(|certificates| {
+            !certificates.users.iter().any(|entry| entry.user.may_be(name))
+        });
+        self.is_open
+            && !lacks_certificate
+            && !name.is_empty()
+            && !name.contains(char::is_control)
+            && !has_forbidden_colon
     }
 
-    /// The prefix of its groups, if tokens have groups.
+    /// The prefix of its groups, if its tokens or certificates have groups.
     #[must_use]
     pub fn group_prefix(&self) -> Option<&'p str> {
+        if let Some(certificates) = self.certificates {
+            return (!certificates.groups.is_empty()).then_some(&*certificates.group_prefix);
+        }
         let issuer = self.issuer.filter(|issuer| issuer.claims.groups.is_some());
         issuer.map(|issuer| &*issuer.group_prefix)
     }
 
     /// The roles and groups in its tokens that the policy uses, each with the roles that it gives.
+    /// The groups of a certificate depend on all of its names, so each user may have each.
     #[must_use]
     pub fn attributes<'g>(
         &self,
@@ -175,7 +211,8 @@ impl<'p> Source<'p> {
             roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![(id, None)]));
         let groups = grants.by_group.iter().filter(|(group, _)| {
             let name = self.group_prefix().and_then(|prefix| group.strip_prefix(prefix));
-            name.is_some_and(|name| !name.is_empty())
+            let may_have = |settings: &Certificates| settings.may_have_group(group);
+            name.is_some_and(|name| !name.is_empty()) && self.certificates.is_none_or(may_have)
         });
         let groups =
             groups.map(|(group, roles)| (Attribute::Group((*group).to_owned()), roles.clone()));

@@ -80,7 +80,7 @@ impl Universe {
                 Attribute::Time => Self::Time,
                 Attribute::SourceIp => Self::Address,
                 Attribute::Claims => Self::Claim,
-                Attribute::Roles | Attribute::Groups => return None,
+                Attribute::Roles | Attribute::Groups | Attribute::Certificate => return None,
             },
             Expression::Member(..) => Self::Claim,
             Expression::LowerAscii(_) => Self::Text,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::model::{
-    ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, DocumentSecurity, IdentityHeader, Inventory,
-    Issuer, Keys, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
+    ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, CertificateSource, Certificates, DocumentSecurity,
+    IdentityHeader, Inventory, Issuer, Keys, NamePattern, NameTemplate, Piece, RequiredClaim,
+    RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -54,9 +55,14 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
                 changes.push(SettingChange { change: "removed", ..change });
             }
             (None, Some(_)) if !has_reported_parent(path, &new_settings, &old_settings) => {
+                let is_proxy = path.iter().any(|part| part.starts_with("trusted_proxies: "));
                 let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
                 let warning = is_audience
-                    .then_some("tokens that were issued for this audience are accepted now");
+                    .then_some("tokens that were issued for this audience are accepted now")
+                    .or_else(|| {
+                        is_proxy
+                            .then_some("clients at these addresses can name any certificate now")
+                    });
                 changes.push(SettingChange { change: "added", warning, ..change });
             }
             _ => {}
@@ -122,6 +128,9 @@ impl<'p> SettingsBuilder<'p> {
         }
         if let Some(keys) = &policy.identity.api_keys {
             self.add_api_keys(keys);
+        }
+        if let Some(certificates) = &policy.identity.certificates {
+            self.add_certificates(certificates);
         }
         for issuer in &policy.identity.jwt {
             self.add_issuer(issuer);
@@ -204,6 +213,30 @@ impl<'p> SettingsBuilder<'p> {
             let expires = key.expires.and_then(|end| jiff::SignedDuration::try_from(end).ok());
             let expires = expires.and_then(|end| jiff::Timestamp::from_duration(end).ok());
             self.show(&[PATH, &id, "expires"], expires.map(|end| end.to_string()));
+        }
+    }
+
+    fn add_certificates(&mut self, certificates: &'p Certificates) {
+        const PATH: &str = "identity.certificates";
+        self.show(&[PATH], None);
+        let (from, proxies) = match &certificates.from {
+            CertificateSource::Peer => ("peer", &[][..]),
+            CertificateSource::Xfcc { trusted_proxies } => ("xfcc", &**trusted_proxies),
+        };
+        self.show(&[PATH, "from"], Some(from.to_owned()));
+        let proxies =
+            proxies.iter().map(|proxies| format!("{}/{}", proxies.address, proxies.prefix));
+        self.list(&[PATH], "trusted_proxies", &proxies.map(Arc::from).collect::<Vec<_>>());
+        self.show(&[PATH, "user_prefix"], text(&certificates.user_prefix));
+        self.show(&[PATH, "group_prefix"], text(&certificates.group_prefix));
+        for entry in &certificates.users {
+            let user = shown_name(&entry.name, &entry.user);
+            self.show(&[PATH, &format!("users.{}", entry.name.text)], Some(user));
+        }
+        for entry in &certificates.groups {
+            let name = format!("groups.{}", entry.name.text);
+            let groups = entry.groups.iter().map(|group| shown_name(&entry.name, group).into());
+            self.list(&[PATH], &name, &groups.collect::<Vec<_>>());
         }
     }
 
@@ -336,6 +369,13 @@ fn closed_headers(policy: &Policy) -> BTreeSet<Arc<str>> {
     let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
     let identity = policy.identity_header.iter().map(|header| &header.name);
     set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
+}
+
+/// The name of a user or group, with the placeholders of its pattern.
+fn shown_name(name: &NamePattern, template: &NameTemplate) -> String {
+    let placeholders: Vec<String> =
+        name.placeholders().map(|placeholder| format!("{{{placeholder}}}")).collect();
+    template.render(&placeholders.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn text(value: &Arc<str>) -> Option<String> {

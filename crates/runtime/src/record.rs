@@ -8,7 +8,8 @@ use authorizer::{
     Allowed, Authorizer, Backend, ClusterRequest, Denied, Header, MAX_INDICES, Reason,
     RecordedInputs, Request, Stage, Verdict, deciding_query,
 };
-use identity::Subject;
+use identity::{Certificate, CredentialsError, Subject};
+use policy::model::SourceId;
 use serde::{Serialize, Serializer};
 
 use crate::clock;
@@ -55,6 +56,9 @@ pub struct DecisionRecord<'a> {
     pub(crate) issuer: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) scheme: &'static str,
+    /// The names of the caller's certificate, if it is its credentials.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) certificate: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) groups: Vec<&'a str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -235,7 +239,7 @@ impl<'a> DecisionRecord<'a> {
             reason: reason.map(Reason::name),
             detail: attempted.detail.map_or(detail.into(), Cow::Owned),
             rule,
-            scheme: scheme_of(authorizer, request),
+            scheme: scheme_of(authorizer, request, reason, subject),
             attempted_user: attempted.user.unwrap_or_default().into(),
             attempted_issuer: attempted.issuer.unwrap_or_default().into(),
             method,
@@ -264,6 +268,9 @@ impl<'a> DecisionRecord<'a> {
         if let Some(subject) = subject {
             record.set_subject(subject);
         }
+        if record.scheme == CERTIFICATE {
+            record.set_certificate(authorizer.certificate(request));
+        }
         record
     }
 
@@ -274,6 +281,14 @@ impl<'a> DecisionRecord<'a> {
         self.roles = leading_names(&subject.roles);
         self.inexact |= self.groups.len() < subject.groups.len();
         self.inexact |= self.roles.len() < subject.roles.len();
+    }
+
+    fn set_certificate(&mut self, certificate: Option<Certificate<'_>>) {
+        let names = certificate.and_then(|certificate| certificate.names().ok());
+        let names = names.unwrap_or_default();
+        let leading = leading_names(names.iter().map(|name| &**name));
+        self.inexact |= leading.len() < names.len();
+        self.certificate = leading.into_iter().map(str::to_owned).collect();
     }
 
     /// Cuts long values. Called after masking.
@@ -375,9 +390,27 @@ pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext
         .or_else(|| TraceContext::parse(header_value(context.request.headers, TRACEPARENT)))
 }
 
+/// The scheme of a caller with a certificate.
+const CERTIFICATE: &str = "certificate";
+
 /// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may
-/// be credentials without a scheme.
-pub(crate) fn scheme_of(authorizer: &Authorizer, request: &Request<'_>) -> &'static str {
+/// be credentials without a scheme. A certificate is credentials if it is of a user, or an error.
+pub(crate) fn scheme_of(
+    authorizer: &Authorizer,
+    request: &Request<'_>,
+    reason: Option<Reason>,
+    subject: Option<&Subject>,
+) -> &'static str {
+    let is_certificate = match (subject, reason.and_then(Reason::credentials_error)) {
+        (Some(subject), _) => subject.source == Some(SourceId::CERTIFICATES),
+        (None, error) => matches!(
+            error,
+            Some(CredentialsError::MalformedCertificate | CredentialsError::SeveralUsers)
+        ),
+    };
+    if is_certificate {
+        return CERTIFICATE;
+    }
     let authorization = header_value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {

@@ -89,7 +89,9 @@ impl ThreadAuthorizer {
             Verdict::Denied(denied) => {
                 self.counters.count_denied(denied.reason.name());
                 if matches!(denied.reason, Reason::InvalidCredentials(_)) {
-                    let scheme = record::scheme_of(context.authorizer, context.request);
+                    let DecisionContext { authorizer, request, .. } = context;
+                    let reason = Some(denied.reason);
+                    let scheme = record::scheme_of(authorizer, request, reason, denied.subject);
                     self.counters.count_invalid_credentials(scheme, denied.reason.name());
                 }
                 denied.subject

@@ -32,7 +32,7 @@ impl Cluster {
     /// An authenticated subject as the cluster sees it, without an address. Its groups and the
     /// roles of its token are backend roles, and the claims of its token are attributes. A user of
     /// `internal_users.yml` has the attributes and roles of that file; the caller with an API key
-    /// of that name has not.
+    /// or a certificate of that name has not.
     #[must_use]
     pub fn subject(&self, subject: &Subject) -> search::Subject {
         let mut backend_roles: Vec<String> = Vec::new();
@@ -53,7 +53,7 @@ impl Cluster {
                 Some((format!("attr.jwt.{name}"), answer::claim_text(claim)?))
             });
             cluster_subject.attributes = attributes.collect();
-        } else if subject.source != Some(SourceId::API_KEYS)
+        } else if !matches!(subject.source, Some(SourceId::API_KEYS | SourceId::CERTIFICATES))
             && let Some(user) = self.compiled.user(&subject.user)
         {
             let attributes = user.attributes.iter();

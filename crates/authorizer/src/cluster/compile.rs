@@ -141,7 +141,7 @@ fn has_users(section: &model::Search) -> bool {
 }
 
 /// How callers authenticate: as users of `internal_users.yml` if the cluster has that file,
-/// otherwise as the policy's own users; with API keys; and with tokens of the policy's issuers.
+/// otherwise as the policy's own users; with API keys and certificates; and with tokens of the policy's issuers.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
     let basic = has_users(section).then(|| Basic {
         realm: REALM.into(),
@@ -158,7 +158,8 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
     });
-    Identity { basic, api_keys: policy.identity.api_keys.clone(), jwt: jwt.collect() }
+    let model::Identity { api_keys, certificates, .. } = policy.identity.clone();
+    Identity { basic, api_keys, certificates, jwt: jwt.collect() }
 }
 
 /// Warns of issuers whose tokens can have the name of a user, and so its roles, or the name of

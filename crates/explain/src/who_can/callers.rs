@@ -146,7 +146,8 @@ impl<'a> SourceCallers<'a> {
     ) -> Effects {
         let roles = self.grants.roles(user, groups);
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
-        let has_token = self.source.issuer.is_some();
+        // The groups of a certificate depend on all of its names.
+        let has_token = self.source.issuer.is_some() || self.source.certificates.is_some();
         // Without a name: a user whom no grant names.
         let name = Some(user.unwrap_or_default());
         let caller = reference::Caller {
@@ -173,6 +174,7 @@ impl<'a> SourceCallers<'a> {
                 (Some(&**issuer), Some("bearer"), CallerClaims::Unknown)
             }
             CallerSource::ApiKey => (None, Some("api_key"), CallerClaims::None),
+            CallerSource::Certificate => (None, Some("certificate"), CallerClaims::None),
             CallerSource::Basic => (None, Some("basic"), CallerClaims::None),
             CallerSource::Anonymous => (None, None, CallerClaims::None),
         };

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::credentials::{Authorization, BasicCredentials, Credentials};
 use crate::jwt;
-use crate::{CredentialsError, HeapSize, Subject, UnixTime, is_name};
+use crate::{Certificate, CredentialsError, HeapSize, Subject, UnixTime, is_name};
 
 use super::Authenticator;
 
@@ -39,6 +39,10 @@ impl<T: HeapSize> Authenticator<T> {
                 return Attempted { user, detail: Some(detail), ..Attempted::default() };
             }
             (Credentials::ApiKey(_), None) => return Attempted::default(),
+            (Credentials::Certificate(certificate), _) => {
+                let detail = self.attempted_certificate(certificate, error);
+                return Attempted { detail, ..Attempted::default() };
+            }
         };
         match (Authorization::parse(authorization), &self.basic) {
             (Authorization::Basic(encoded), Some(basic)) => match BasicCredentials::decode(encoded)
@@ -57,6 +61,17 @@ impl<T: HeapSize> Authenticator<T> {
                 _,
             ) => Attempted::default(),
         }
+    }
+
+    fn attempted_certificate(
+        &self,
+        certificate: Certificate<'_>,
+        error: CredentialsError,
+    ) -> Option<String> {
+        let certificates =
+            self.certificates.as_ref().filter(|_| error == CredentialsError::SeveralUsers)?;
+        let users = certificates.users(&certificate.names().ok()?);
+        Some(format!("its names are the users `{}`", users.join("` and `")))
     }
 
     /// Why these claims, which are not those of a verified token, are malformed: for people who
@@ -133,6 +148,19 @@ impl<T: HeapSize> Authenticator<T> {
         }
         let account = basic.accounts.find(name).filter(|account| account.stored.is_some());
         account.map(|account| account.subject.clone()).ok_or(CredentialsError::BadPassword)
+    }
+
+    /// The subject of a certificate with these names that was verified elsewhere; `None` if the
+    /// policy names none of them.
+    ///
+    /// # Errors
+    /// If the names are two users.
+    pub fn certificate_verified_elsewhere(
+        &self,
+        names: &[String],
+    ) -> Result<Option<Subject>, CredentialsError> {
+        let Some(certificates) = &self.certificates else { return Ok(None) };
+        certificates.subject(Certificate::Named(names))
     }
 
     /// The id and the hash of this valid API key, which are no credentials, for

@@ -80,6 +80,8 @@ pub(crate) fn describe(
         | CredentialsError::MalformedCredentials
         | CredentialsError::BadPassword
         | CredentialsError::BadApiKey
+        | CredentialsError::MalformedCertificate
+        | CredentialsError::SeveralUsers
         | CredentialsError::BadSignature => None,
     }
 }

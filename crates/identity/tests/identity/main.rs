@@ -13,6 +13,7 @@ mod api_keys;
 mod attempted;
 mod basic;
 mod carry_over;
+mod certificates;
 mod details;
 mod fuzzed;
 mod jwks;

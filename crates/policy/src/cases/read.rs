@@ -41,8 +41,22 @@ fn read_text(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Stri
 
 fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let field_names = [
-        "method", "path", "query", "host", "headers", "client", "body", "basic", "bearer",
-        "api_key", "claims", "user", "groups", "at", "time",
+        "method",
+        "path",
+        "query",
+        "host",
+        "headers",
+        "client",
+        "body",
+        "basic",
+        "bearer",
+        "api_key",
+        "certificate",
+        "claims",
+        "user",
+        "groups",
+        "at",
+        "time",
     ];
     let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
@@ -65,6 +79,7 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     }
     let body = read_text(reader, &fields, "body");
     let credentials = read_credentials(reader, &fields);
+    let certificate = fields.value("certificate").map(|node| read_certificate(reader, node));
     let at = reader.field_text(&fields, "at").or_else(|| reader.field_text(&fields, "time"));
     let at = at.and_then(|text| read_time(reader, &text));
     Some(Request {
@@ -75,6 +90,7 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
         headers: headers.unwrap_or_default(),
         client: client.map(|client| client.text.to_owned()).unwrap_or_default(),
         credentials: credentials?,
+        certificate,
         at,
     })
 }
@@ -86,6 +102,24 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
         reader.error_help(text.at, format!("`{}` is not a time", text.text), help);
     }
     time
+}
+
+/// The names of a certificate: one, or a list.
+fn read_certificate(reader: &mut Reader, node: &Node) -> Vec<String> {
+    let names = match &node.value {
+        Value::List(_) => reader.texts(node, "`certificate`", "a name of a certificate"),
+        Value::Scalar(_) | Value::Map(_) => {
+            reader.text(node, "`certificate`").into_iter().collect()
+        }
+    };
+    for name in &names {
+        if !name.text.contains(':') {
+            let message = format!("`{}` is no name of a certificate", name.text);
+            let help = "write `spiffe://example.org/ns/a/sa/b`, or `dns:` before a DNS name";
+            reader.error_help(name.at, message, help);
+        }
+    }
+    names.iter().map(|name| name.text.to_owned()).collect()
 }
 
 fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {

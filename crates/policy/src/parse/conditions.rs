@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
 
-use crate::model::Rule;
+use crate::model::{Identity, Rule, XFCC};
 use crate::parse::unresolved::UnresolvedCondition;
 use crate::pattern::{HostLabel, Pattern, Scope, Segment};
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, closest};
@@ -55,8 +55,11 @@ fn unresolved(reader: &Reader, text: &Text<'_>) -> UnresolvedCondition {
 /// Resolves the names in conditions.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    /// The header of API keys, which no condition reads: copies of headers would have keys.
-    key_header: Option<Arc<str>>,
+    /// The headers with credentials, which no condition reads: copies of headers would have API
+    /// keys, and nothing says who has written a certificate.
+    credential_headers: Vec<Arc<str>>,
+    /// Whether nothing says where certificates are read.
+    lacks_certificates: bool,
     named: NamedConditions,
     /// The conditions with names.
     pub(crate) in_order: Vec<(Arc<str>, Condition)>,
@@ -65,11 +68,17 @@ pub(crate) struct Conditions {
 impl Conditions {
     pub(crate) fn new(
         unresolved: Vec<(Arc<str>, UnresolvedCondition)>,
-        key_header: Option<&str>,
+        identity: &Identity,
+        identity_incomplete: bool,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let key_header = key_header.map(Arc::from);
-        let mut conditions = Self { key_header, ..Self::default() };
+        let xfcc = identity.trusted_proxies().map(|_| XFCC);
+        let credential_headers = identity.api_key_header().into_iter().chain(xfcc);
+        let mut conditions = Self {
+            credential_headers: credential_headers.map(Arc::from).collect(),
+            lacks_certificates: identity.certificates.is_none() && !identity_incomplete,
+            ..Self::default()
+        };
         for (name, condition) in unresolved {
             if let Some(condition) = conditions.resolve(&condition, problems) {
                 conditions.named.add(name.clone(), &condition);
@@ -86,13 +95,20 @@ impl Conditions {
     ) -> Option<Condition> {
         match Condition::parse(&unresolved.text, &self.named) {
             Ok(condition) => {
-                let reads_key = condition.expression.attributes().into_iter().any(|attribute| {
-                    matches!(attribute, Attribute::Header(name) if Some(name) == self.key_header.as_ref())
+                let attributes = condition.expression.attributes();
+                let reads_credentials = attributes.iter().any(|attribute| {
+                    matches!(attribute, Attribute::Header(name) if self.credential_headers.contains(name))
                 });
-                if reads_key {
+                if reads_credentials {
                     let message = "the credentials of a request are not for conditions";
                     let problem = Problem::error(unresolved.at.clone(), message);
-                    problems.push(problem.help("use `user`, `groups` or `scheme`"));
+                    let help = "use `user`, `groups`, `scheme` or `source.certificate`";
+                    problems.push(problem.help(help));
+                }
+                if self.lacks_certificates && attributes.contains(&&Attribute::Certificate) {
+                    let message = "nothing says where `source.certificate` is read";
+                    let problem = Problem::error(unresolved.at.clone(), message);
+                    problems.push(problem.help("add `certificates: { from: peer }` to `identity`"));
                 }
                 Some(condition)
             }

@@ -36,7 +36,7 @@ pub(crate) fn resolve(
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
     let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
-    let conditions = Conditions::new(unresolved, identity.api_key_header(), problems);
+    let conditions = Conditions::new(unresolved, &identity, policy.identity_incomplete, problems);
     // With a search cluster, the roles in tokens are backend roles, which the cluster's files define.
     let has_cluster = policy.search.is_some();
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {

@@ -18,8 +18,8 @@ pub(crate) struct Sources<'i> {
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // In reverse, so that HTTP Basic and API keys win over an issuer with the name `basic` or
-        // `api_keys`.
+        // In reverse, so that the other sources win over an issuer with the name of one, such as
+        // `basic`.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
@@ -56,8 +56,8 @@ impl<'i> Sources<'i> {
             None => {
                 let names = names.join("`, `");
                 format!(
-                    "a source is `basic`, `api_keys` or the `issuer` of an entry of `jwt`: \
-                     `{names}`"
+                    "a source is `basic`, `api_keys`, `certificates` or the `issuer` of an entry \
+                     of `jwt`: `{names}`"
                 )
             }
         }
@@ -86,8 +86,8 @@ pub(crate) fn resolve(
             (None, None) if has_id => {
                 let message =
                     format!("`{}` has `{{user.id}}`, but no `user_id_from` says whose", rule.name);
-                let help = "add `user_id_from` to the role, with `basic`, `api_keys` or issuers: \
-                            callers from other sources never match";
+                let help = "add `user_id_from` to the role, with `basic`, `api_keys`, \
+                            `certificates` or issuers: callers from other sources never match";
                 problems.push(Problem::error(rule.at.clone(), message).help(help));
             }
             (None, _) => {}

@@ -55,7 +55,7 @@ pub(crate) fn user_id_from(reader: &mut Reader, fields: &Fields<'_>) -> Option<N
     let errors = reader.errors();
     let names = name_refs(reader, fields, "user_id_from", "the name of a source");
     if names.is_empty() && reader.errors() == errors {
-        let help = "name `basic`, `api_keys` or an issuer, or leave it out";
+        let help = "name `basic`, `api_keys`, `certificates` or an issuer, or leave it out";
         reader.error_help(node.at, "`user_id_from` is empty", help);
     }
     Some(NameRefs { names, at: key.at })

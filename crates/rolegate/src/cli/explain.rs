@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use identity::Certificate;
 
 use super::{BodyArgs, CallerArgs, PolicyOptions};
 use crate::error::InvalidValue;
@@ -25,7 +26,7 @@ pub struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["target", "host", "headers", "client", "time", "claims", "basic", "bearer", "api_key", "user", "issuer"]
+        conflicts_with_all = ["target", "host", "headers", "client", "certificate", "time", "claims", "basic", "bearer", "api_key", "user", "issuer"]
     )]
     pub(crate) decision: Option<PathBuf>,
     #[command(flatten)]
@@ -57,12 +58,21 @@ pub(crate) struct VariableArgs {
     /// `hosts`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) client: Option<std::net::IpAddr>,
+    /// A name of the client's certificate, as the policy writes it: `spiffe://…` or `dns:…`; repeat
+    /// the flag for more than one. Without another caller, it is the caller's credentials.
+    #[arg(long, value_name = "NAME", value_parser = certificate)]
+    pub(crate) certificate: Vec<String>,
     /// The time of the request (RFC 3339), for conditions.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) time: Option<identity::UnixTime>,
 }
 
 impl VariableArgs {
+    /// The certificate, if its names are given.
+    pub(crate) fn certificate(&self) -> Option<Certificate<'_>> {
+        (!self.certificate.is_empty()).then_some(Certificate::Named(&self.certificate))
+    }
+
     /// The client's address as text; empty if it is not given.
     pub(crate) fn client(&self) -> String {
         self.client.map(|address| address.to_string()).unwrap_or_default()
@@ -139,6 +149,11 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
     let (name, value) =
         text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn certificate(text: &str) -> Result<String, &'static str> {
+    let help = "not a name: write `spiffe://example.org/ns/a/sa/b`, or `dns:` before a DNS name";
+    if text.contains(':') { Ok(text.to_owned()) } else { Err(help) }
 }
 
 fn time(text: &str) -> Result<identity::UnixTime, &'static str> {

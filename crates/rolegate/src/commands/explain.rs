@@ -119,6 +119,8 @@ fn explain_request(
         path: path.as_bytes(),
         headers: &borrowed_headers(&headers),
         client: client.as_bytes(),
+        peer: client.as_bytes(),
+        certificate: args.variables.certificate(),
         body: body.whole(),
         ..Request::default()
     };

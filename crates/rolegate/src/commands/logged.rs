@@ -12,8 +12,8 @@ use explain::{
     ExplainedSubject, Explainer, Explanation, Fixes, LoggedAccess, RestoredInputs,
     missing_prefix_message, unverified_subject,
 };
-use identity::{CredentialsError, Subject, UnixTime};
-use policy::model::{API_KEYS, BASIC, SourceId};
+use identity::{Certificate, CredentialsError, Subject, UnixTime};
+use policy::model::{API_KEYS, BASIC, CERTIFICATES, SourceId};
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,9 @@ pub(super) struct LoggedDecision {
     pub(super) user: Option<String>,
     pub(super) issuer: Option<String>,
     scheme: Option<String>,
+    /// The names of the caller's certificate.
+    #[serde(default)]
+    certificate: Vec<String>,
     #[serde(default)]
     groups: Vec<String>,
     #[serde(default)]
@@ -106,6 +109,13 @@ impl LoggedDecision {
         let host = self.host.as_bytes();
         let mut caller = match (reason, &self.user) {
             (Some(Reason::InvalidCredentials(error)), _) => ExplainedSubject::Invalid(error),
+            (_, Some(_)) if self.has_certificate_under(authorizer) => {
+                match explainer.user_with_certificate(host, &self.certificate) {
+                    Ok(Some(subject)) => ExplainedSubject::Given(subject),
+                    Ok(None) => ExplainedSubject::FromRequest,
+                    Err(error) => ExplainedSubject::Invalid(error),
+                }
+            }
             (_, Some(user)) => {
                 let identity = explainer.identity_on(host);
                 let name = self.source();
@@ -140,14 +150,17 @@ impl LoggedDecision {
         headers.extend(borrowed_headers(content_type.as_slice()));
         let no_body = !body.is_given();
         let was_denied_without_body = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded));
+        let restored_certificate = restored.certificate.as_deref().map(Certificate::Named);
+        let logged = self.request(&target);
         let request = Request {
             headers: &headers,
+            certificate: restored_certificate.or(logged.certificate),
             body: if no_body && was_denied_without_body {
                 RequestBody::Unavailable
             } else {
                 body.whole()
             },
-            ..self.request(&target)
+            ..logged
         };
         let now = self.decided_at(&restored).unwrap_or(now);
         let mut explanation = match reason {
@@ -220,8 +233,14 @@ impl LoggedDecision {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why.into());
         }
-        let subject = self.user.as_deref().map(|user| self.subject_under(authorizer, user));
-        let mut subject = subject.transpose();
+        let mut subject = match &self.user {
+            None => Ok(None),
+            Some(_) if self.has_certificate_under(authorizer) => {
+                let host = self.host.as_bytes();
+                Explainer::new(authorizer).user_with_certificate(host, &self.certificate)
+            }
+            Some(user) => self.subject_under(authorizer, user).map(Some),
+        };
         let restored = match &mut subject {
             Ok(subject) => self.restore(authorizer, subject.as_mut()),
             Err(_) => RestoredInputs::default(),
@@ -231,7 +250,9 @@ impl LoggedDecision {
         }
         let (target, mut scratch) = (self.target(&restored), Scratch::default());
         let headers = restored.header_lines();
-        let request = Request { headers: &headers, ..self.request(&target) };
+        let mut request = Request { headers: &headers, ..self.request(&target) };
+        let restored_certificate = restored.certificate.as_deref().map(Certificate::Named);
+        request.certificate = restored_certificate.or(request.certificate);
         let now = self.decided_at(&restored).unwrap_or_else(clock::now);
         match authorizer.check_as(&request, subject, &mut scratch, now) {
             // The cluster may have denied it only because the line has no body.
@@ -285,7 +306,7 @@ impl LoggedDecision {
             let subject = explainer.user_with_key(host, user);
             return subject.cloned().ok_or(CredentialsError::BadApiKey);
         }
-        // Only a caller of Basic has no issuer and no API key.
+        // Only a caller of Basic has no issuer, no API key and no certificate.
         let Some(name) = self.issuer.as_deref() else {
             if identity.basic.is_none()
                 || explainer.is_unknown_user(host, user, Some(SourceId::BASIC))
@@ -356,9 +377,20 @@ impl LoggedDecision {
         self.scheme.as_deref() == Some("api_key")
     }
 
+    /// Whether the caller had a certificate as its credentials, which this policy may know. A policy
+    /// without any identity source takes every caller as logged.
+    fn has_certificate_under(&self, authorizer: &Authorizer) -> bool {
+        let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
+        self.source() == CERTIFICATES && identity.sources().next().is_some()
+    }
+
     /// The source of the caller, as a policy calls it.
     pub(super) fn source(&self) -> &str {
-        let without_issuer = if self.has_api_key() { API_KEYS } else { BASIC };
+        let without_issuer = match self.scheme.as_deref() {
+            Some("api_key") => API_KEYS,
+            Some("certificate") => CERTIFICATES,
+            Some(_) | None => BASIC,
+        };
         self.issuer.as_deref().unwrap_or(without_issuer)
     }
 
@@ -367,7 +399,7 @@ impl LoggedDecision {
         if self.has_api_key() { CredentialsError::BadApiKey } else { CredentialsError::BadPassword }
     }
 
-    /// The issuer of the caller's token, `basic` or `api_keys`, and whether the token gave roles or
+    /// The issuer of the caller's token or another source, and whether the token gave roles or
     /// groups. Denials of the same origin probably have the same cause, so they are grouped by it.
     pub(super) fn origin(&self) -> String {
         match (&self.user, &self.issuer) {
@@ -465,6 +497,8 @@ impl LoggedDecision {
             host: self.host.as_bytes(),
             path: target.as_bytes(),
             client: self.client.as_deref().unwrap_or_default().as_bytes(),
+            certificate: (!self.certificate.is_empty())
+                .then_some(Certificate::Named(&self.certificate)),
             ..Request::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::model::{API_KEYS, BASIC, Identity, SourceId};
+use policy::model::{API_KEYS, BASIC, CERTIFICATES, Identity, SourceId};
 use review::{Usage, UserId};
 use serde::Serialize;
 
@@ -124,10 +124,11 @@ fn user_id<'a>(
 ) -> Option<UserId<'a>> {
     let source = decision.source();
     let (source_id, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
-    // `user_id_from` cannot name an issuer that is called `basic` or `api_keys`.
-    let has_no_issuer = [SourceId::BASIC, SourceId::API_KEYS].contains(&source_id);
+    // `user_id_from` cannot name an issuer that is called as another source is.
+    let has_no_issuer =
+        [SourceId::BASIC, SourceId::API_KEYS, SourceId::CERTIFICATES].contains(&source_id);
     if has_no_issuer != decision.issuer.is_none()
-        || [BASIC, API_KEYS].contains(&source) != has_no_issuer
+        || [BASIC, API_KEYS, CERTIFICATES].contains(&source) != has_no_issuer
     {
         return None;
     }

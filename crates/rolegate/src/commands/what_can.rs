@@ -51,7 +51,12 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
                 Err(error) => return Ok(WhatCan::nothing(user, error)),
             }
         }
-        None if is_anonymous => None,
+        None if is_anonymous => {
+            match explainer.user_with_certificate(host.as_bytes(), &args.variables.certificate) {
+                Ok(subject) => subject,
+                Err(error) => return Ok(WhatCan::nothing("", error)),
+            }
+        }
         None => Some(explain::unverified_subject("", None, groups, token_roles)),
     };
     let client = args.variables.client();
@@ -59,6 +64,7 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
         host: host.as_bytes(),
         headers: &borrowed_headers(&args.variables.headers),
         client: client.as_bytes(),
+        certificate: args.variables.certificate(),
         ..Request::default()
     };
     Ok(match &args.host {

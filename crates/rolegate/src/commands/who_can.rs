@@ -27,6 +27,8 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
         path: path.as_bytes(),
         headers: &borrowed_headers(&headers),
         client: client.as_bytes(),
+        peer: client.as_bytes(),
+        certificate: args.variables.certificate(),
         body: body.whole(),
         ..Request::default()
     };

@@ -12,10 +12,11 @@ use testbed::manifests::schema_errors;
 
 use crate::process::{example, run};
 
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     include_str!("../../../../policies/README.md"),
     include_str!("../../../../policies/search.md"),
     include_str!("../../../../docs/callers.md"),
+    include_str!("../../../../docs/mutual-tls.md"),
     include_str!("../../../../docs/grpc.md"),
     include_str!("../../../../docs/policy.md"),
     include_str!("../../../policy/tests/wrong_examples.txt"),
@@ -34,12 +35,13 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 20] = [
+const MAPPINGS: [(&str, &str, &str); 21] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
     ("user", "a user", "identity: { basic: { users: { ann: { ?: x } } } }"),
     ("api_keys", "`api_keys`", "identity: { api_keys: { ?: x } }"),
+    ("certificates", "`certificates`", "identity: { certificates: { ?: x } }"),
     ("issuer", "an entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
     ("keys", "`keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
     ("claims", "`claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
@@ -142,7 +144,7 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
 #[test]
 fn the_policies_and_cases_of_the_examples_are_valid() {
     let mut documents: BTreeMap<&str, Vec<(PathBuf, Value)>> = BTreeMap::new();
-    for name in ["people", "jwt", "owner", "api", "keys", "grpc"] {
+    for name in ["people", "jwt", "owner", "api", "keys", "certificates", "grpc"] {
         let folder = PathBuf::from(example(name));
         for file in [folder.clone(), folder.join("roles")]
             .iter()

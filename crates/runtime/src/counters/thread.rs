@@ -26,6 +26,7 @@ pub struct ThreadCounters {
     basic: Counter,
     bearer: Counter,
     api_key: Counter,
+    certificate: Counter,
     /// Invalid credentials by scheme and reason.
     invalid: CountersByKey<(&'static str, &'static str)>,
     lookups: [Counter; 3],
@@ -69,6 +70,7 @@ impl ThreadCounters {
         let count = match subject.source {
             _ if subject.issuer.is_some() => &self.bearer,
             Some(SourceId::API_KEYS) => &self.api_key,
+            Some(SourceId::CERTIFICATES) => &self.certificate,
             Some(_) | None => &self.basic,
         };
         count.increment();
@@ -123,6 +125,7 @@ impl ThreadCounters {
             (("basic", VALID), self.basic.read()),
             (("bearer", VALID), self.bearer.read()),
             (("api_key", VALID), self.api_key.read()),
+            (("certificate", VALID), self.certificate.read()),
         ];
         for ((scheme, result), count) in valid.into_iter().chain(self.invalid.iter()) {
             let credentials = totals.credentials.iter_mut();
@@ -168,6 +171,7 @@ mod tests {
         threads[1].count_denied("denied");
         threads[0].count_valid_credentials(&subject(Some("https://a.example"), None));
         threads[1].count_valid_credentials(&subject(None, Some(SourceId::API_KEYS)));
+        threads[0].count_valid_credentials(&subject(None, Some(SourceId::CERTIFICATES)));
         threads[0].count_invalid_credentials("bearer", "expired");
         for _ in 0..3 {
             threads[1].count_invalid_credentials("basic", "bad_password");
@@ -183,6 +187,7 @@ mod tests {
             ("basic", VALID, 0),
             ("bearer", VALID, 1),
             ("api_key", VALID, 1),
+            ("certificate", VALID, 1),
             ("bearer", "expired", 2),
             ("basic", "bad_password", 3),
         ];

@@ -69,6 +69,11 @@ impl Masks {
             record.masked |= masks_users && !user.is_empty();
             *user = self.user(mem::take(user));
         }
+        if masks_users && !record.certificate.is_empty() {
+            // Both name users.
+            (record.certificate, record.detail) = Default::default();
+            record.masked = true;
+        }
         if record.masked || masks_users {
             // A header or a claim may have the masked value, too.
             record.condition_inputs = None;

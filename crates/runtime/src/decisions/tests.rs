@@ -151,6 +151,7 @@ fn the_table_of_fields_is_what_lines_have() {
     let record = DecisionRecord {
         rule: "guest: GET /people",
         issuer: "https://id.example",
+        certificate: vec!["dns:api.example.com".to_owned()],
         groups: vec!["staff"],
         roles: vec!["admin"],
         attempted_user: "eve".into(),
@@ -180,6 +181,7 @@ fn the_table_of_fields_is_what_lines_have() {
         lines_of(DecisionLog::All, &[recorded]).remove(0),
     ];
     assert!(lines[0]["condition_inputs"].is_null() && lines[0]["masked"] == true);
+    assert!(lines[0]["certificate"].is_null() && lines[0]["detail"].is_null());
     let fields = lines.iter().flat_map(|line| line.as_object().unwrap().keys());
     let has: BTreeSet<&str> = fields.map(String::as_str).collect();
     let page = include_str!("../../../../docs/reference/decision-log.md");

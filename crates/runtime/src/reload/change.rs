@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use authorizer::cluster_config;
 use policy::Policy;
-use policy::model::{ApiKey, Issuer, Keys, RolesFromToken, Rule};
+use policy::model::{ApiKey, Certificates, Issuer, Keys, RolesFromToken, Rule};
 use policy::pattern::{Pattern, Segment};
 
 /// How many items were added, removed or changed, by kind and action. Displayed as
@@ -41,7 +41,7 @@ impl Change {
             // Comments, or settings such as those of responses.
             tracing::info!(
                 files,
-                "policy changed, but no user, API key, grant, role, rule, issuer or role mapping"
+                "policy changed, but no user, API key, certificate, grant, role, rule, issuer or role mapping"
             );
         } else {
             tracing::info!(files, changes = %self, "policy changed");
@@ -77,6 +77,18 @@ impl<'s> ItemHashes<'s> {
         for key in policy.identity.api_keys.iter().flat_map(|keys| &keys.keys) {
             let ApiKey { id, hash, user, groups, expires, at: _ } = key;
             items.add("api_keys", id, (hash, user, groups, expires));
+        }
+        if let Some(Certificates { from, users, groups, user_prefix, group_prefix, at: _ }) =
+            &policy.identity.certificates
+        {
+            items.add("certificates", "from", format!("{from:?}{user_prefix:?}{group_prefix:?}"));
+            for entry in users {
+                items.add("certificates", ("user", &entry.name.text), format!("{:?}", entry.user));
+            }
+            for entry in groups {
+                let groups = format!("{:?}", entry.groups);
+                items.add("certificates", ("groups", &entry.name.text), groups);
+            }
         }
         for grant in &policy.grants {
             let role = &policy.roles.at(grant.role).name;

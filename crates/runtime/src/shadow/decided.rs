@@ -1,8 +1,8 @@
 //! A copy of a decided request, which the shadow policy decides again.
 //!
 //! The copy is made on a worker thread, and parsed only when it is compared. It has no credentials:
-//! only the header and claims of a token, without the signature, the name of a Basic user, or the
-//! id and the hash of an API key.
+//! only the header and claims of a token, without the signature, the name of a Basic user, the id
+//! and the hash of an API key, or the names of a certificate.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,8 @@ use authorizer::{
     Stage, Verdict, reads_header,
 };
 use identity::{
-    Authenticator, Credentials, CredentialsError, HeapSize, Subject, UnixTime, signed_part,
+    Authenticator, Certificate, Credentials, CredentialsError, HeapSize, Subject, UnixTime,
+    signed_part,
 };
 use policy::model::SourceId;
 
@@ -29,6 +30,10 @@ pub(super) struct DecidedRequest {
     can_change_bodies: bool,
     /// Whether the caller has an API key.
     has_api_key: bool,
+    /// Whether the only credentials are a certificate, as the candidate reads it.
+    has_certificate: bool,
+    /// The names of the client's certificate, as the candidate reads it.
+    certificate: Option<Vec<String>>,
     received: UnixTime,
     reason: Option<Reason>,
 }
@@ -81,8 +86,8 @@ const MAX_ID: usize = 256;
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client, headers and body are copied for a search
     /// cluster of either policy; without the body, also where conditions of either read them. `None`
-    /// if no other policy can be compared: the request was denied before its caller was known, or
-    /// only the candidate reads API keys in a header of the request.
+    /// if no other policy can be compared: the request was denied before its caller was known, only
+    /// the candidate reads API keys in a header of the request, or its certificate cannot be read.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -102,6 +107,15 @@ impl DecidedRequest {
         if active_key != candidate_key && request.headers.iter().any(candidate_reads) {
             return None;
         }
+        let certificate = match candidate.certificate(request) {
+            Some(certificate) => {
+                let names = certificate.names().ok()?;
+                Some(names.into_iter().map(Cow::into_owned).collect())
+            }
+            None => None,
+        };
+        let credentials_of_request = candidate.credentials(request).ok()?;
+        let has_certificate = matches!(credentials_of_request, Some(Credentials::Certificate(_)));
         let for_cluster = [active, candidate]
             .iter()
             .any(|policy| matches!(policy.backend(request.host), Backend::Cluster(_)));
@@ -155,6 +169,8 @@ impl DecidedRequest {
             body,
             can_change_bodies,
             has_api_key,
+            has_certificate,
+            certificate,
             received,
             reason,
         })
@@ -185,7 +201,20 @@ impl DecidedRequest {
             unknown @ (RequestBody::Unavailable | RequestBody::Pending) => unknown,
         };
         let (headers, can_change_bodies) = (&*headers, self.can_change_bodies);
-        let request = Request { method, host, path, headers, id, client, body, can_change_bodies };
+        let certificate = self.certificate.as_deref().map(Certificate::Named);
+        let peer = &b""[..];
+        let request = Request {
+            method,
+            host,
+            path,
+            headers,
+            id,
+            client,
+            peer,
+            certificate,
+            body,
+            can_change_bodies,
+        };
         let caller = [user, issuer, credentials];
         let caller = match candidate.backend(host) {
             Backend::Rules(rules) => self.verify(rules.authenticator(), caller),
@@ -206,7 +235,10 @@ impl DecidedRequest {
         authenticator: &Authenticator<A>,
         [user, issuer, credentials]: [&[u8]; 3],
     ) -> Result<Option<Subject>, CredentialsError> {
-        if self.has_api_key {
+        if self.has_certificate {
+            let names = self.certificate.as_deref().unwrap_or_default();
+            authenticator.certificate_verified_elsewhere(names)
+        } else if self.has_api_key {
             authenticator.api_key_verified_elsewhere(credentials, self.received).map(Some)
         } else if !issuer.is_empty() {
             authenticator.token_verified_elsewhere(credentials, self.received).map(Some)
@@ -228,7 +260,9 @@ impl DecidedRequest {
         let headers: usize =
             self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let headers = headers + self.headers.capacity() * size_of::<(Box<[u8]>, Box<[u8]>)>();
-        size_of::<Self>() + self.bytes.len() + headers
+        let names = self.certificate.iter().flatten();
+        let names: usize = names.map(|name| size_of::<String>() + name.len()).sum();
+        size_of::<Self>() + self.bytes.len() + headers + names
     }
 }
 
@@ -245,6 +279,8 @@ fn credentials<'r>(
             Backend::Cluster(cluster) => cluster.authenticator().api_key_proof(key),
         }
         .map(Cow::Owned),
+        // Its names are copied for the candidate, which may read it elsewhere.
+        Credentials::Certificate(_) => Some(Cow::default()),
         Credentials::Authorization(value) if subject.issuer.is_some() => {
             signed_part(value).map(Cow::Borrowed)
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use authorizer::{Authorizer, Denied, Header, Limit, Outcome, Request, Scratch, Verdict};
 use bytes::Bytes;
 use envoy::CheckRequest;
-use identity::{Verification, VerificationResult};
+use identity::{Certificate, Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
@@ -193,6 +193,8 @@ impl Checker {
             headers: &headers,
             id: decoded.id,
             client: decoded.source_ip(),
+            peer: decoded.source_ip(),
+            certificate: certificate(&decoded),
             can_change_bodies: false,
             body: request_body::whole_body(&decoded, &headers),
         };
@@ -283,6 +285,16 @@ impl Checker {
                 encoder.denied(denied.reason.status(), headers, denied.body)
             }
         }
+    }
+}
+
+/// The certificate of the client: whole if Envoy sends it (`include_peer_certificate`), since it
+/// may have more names than the one in `source.principal`.
+fn certificate<'a>(decoded: &CheckRequest<'a>) -> Option<Certificate<'a>> {
+    match (decoded.certificate, decoded.principal) {
+        (b"", b"") => None,
+        (b"", principal) => Some(Certificate::Principal(principal)),
+        (certificate, _) => Some(Certificate::Pem(certificate)),
     }
 }
 

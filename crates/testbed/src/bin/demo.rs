@@ -193,6 +193,7 @@ fn with_method(example: &Example, case: &Case, method: &str) -> Case {
             body: String::new(),
             headers: Vec::new(),
             credentials: credentials.clone(),
+            certificate: None,
             at: None,
         },
         expect: Expect { status, rule: None, reason: None, headers: Vec::new() },
