@@ -149,6 +149,14 @@ pub(crate) fn lint_route<'n>(settings: &View<'n>, services: &[View<'n>], finding
     }
 }
 
+/// Reports a filter that does not send the certificates of clients.
+pub(crate) fn lint_certificate(authorizer: &Authorizer<'_>, findings: &mut Findings) {
+    let Config::ExtAuthz(config) = &authorizer.config else { return };
+    if !config.is_true("include_peer_certificate") {
+        findings.add_kind(&authorizer.view, Kind::PartialCertificate);
+    }
+}
+
 /// Reports checks that go to none of these services.
 pub(crate) fn lint_service<'n>(service: &View<'n>, services: &[View<'n>], findings: &mut Findings) {
     let Some(target) = target(service) else { return };

@@ -9,7 +9,7 @@ use crate::bypass::Protected;
 use crate::cluster::Clusters;
 use crate::connection_manager::{self, Manager};
 use crate::filter::{Discovered, Filter, type_of};
-use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
+use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes, transport};
 
 #[derive(Debug, Default)]
 pub(crate) struct Configuration<'n> {
@@ -22,6 +22,8 @@ pub(crate) struct Configuration<'n> {
     runtime: Vec<View<'n>>,
     /// Secrets that say how certificates are verified.
     secrets: Vec<View<'n>>,
+    /// The TLS contexts of listeners.
+    downstream_tls: Vec<View<'n>>,
     /// Listener and network filters other than connection managers, such as `tcp_proxy`.
     proxies: Vec<View<'n>>,
     /// Listeners that let requests or connections pass without authorization.
@@ -93,6 +95,8 @@ impl<'n> Configuration<'n> {
             self.filters.extend(filters);
         } else if has("virtual_hosts") {
             self.route_tables.push(view.clone());
+        } else if is_downstream_tls(view) {
+            self.downstream_tls.push(view.clone());
         } else if self.clusters.add(key, view) {
             return false;
         } else if has("name") && has("validation_context") {
@@ -142,7 +146,14 @@ impl<'n> Configuration<'n> {
             }
             routes::lint_unseen(&manager.view, &self.route_tables, findings);
         }
+        let mut have_certificates = false;
+        for tls in self.downstream_tls.iter().filter(|_| self.authorizes()) {
+            have_certificates |= transport::lint_clients(tls, &self.secrets, findings);
+        }
         envoy_filter::lint(&self.envoy_filters, &routes, discovered, findings);
+        for filter in self.authorizers().filter(|_| have_certificates) {
+            authorizer::lint_certificate(filter, findings);
+        }
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);
         }
@@ -188,6 +199,12 @@ impl<'n> Configuration<'n> {
         self.open_listeners.iter().for_each(|listener| protected.lint_hop(listener, findings));
         self.proxies.iter().for_each(|proxy| protected.lint_proxy(proxy, findings));
     }
+}
+
+/// Whether this is the TLS context of a listener.
+fn is_downstream_tls(view: &View<'_>) -> bool {
+    view.get("common_tls_context").is_some()
+        && type_of(view).is_some_and(|kind| kind.ends_with(".DownstreamTlsContext"))
 }
 
 /// Whether this is a listener resource with its type, as in a file from a control plane.

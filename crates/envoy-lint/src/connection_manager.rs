@@ -63,7 +63,21 @@ impl<'n> Manager<'n> {
         if !self.view.is_true("use_remote_address") {
             findings.add_kind(&self.view, Kind::ClientAddress);
         }
+        self.lint_certificates(findings);
         self.lint_bodies(findings);
+    }
+
+    /// Reports a header with certificates that clients write themselves. `use_remote_address` says
+    /// that no proxy is in front.
+    fn lint_certificates(&self, findings: &mut Findings) {
+        const FORWARDING: [&str; 4] = ["FORWARD_ONLY", "1", "ALWAYS_FORWARD_ONLY", "4"];
+        let Some(details) = self.view.get("forward_client_cert_details") else { return };
+        let text = details.text().unwrap_or_default();
+        if self.view.is_true("use_remote_address")
+            && FORWARDING.iter().any(|forwarding| text.eq_ignore_ascii_case(forwarding))
+        {
+            findings.add_kind(&details, Kind::ClientCertificateHeader);
+        }
     }
 
     /// Reports METADATA frames beside a dynamic module: such a frame makes Envoy forget that the

@@ -132,6 +132,14 @@ kinds! {
         "the address of the client is the one in `x-forwarded-for`, which clients choose \
          unless a trusted proxy in front of Envoy sets it"
         => "use_remote_address: true";
+    /// Clients choose the certificate in `x-forwarded-client-cert`, which a policy with `from: xfcc`
+    /// may read, and an application.
+    ClientCertificateHeader = Unsafe "client-certificate-header",
+        "`forward_client_cert_details: SANITIZE_SET`; behind a proxy that writes the header, no \
+         `use_remote_address`":
+        "the `x-forwarded-client-cert` of a client goes on as it is: whoever reads it, such as a \
+         policy with `from: xfcc`, gets the certificate that the client names"
+        => "forward_client_cert_details: SANITIZE_SET";
     /// The client decides which cluster, host or address gets the request (`cluster_header`,
     /// `host_rewrite_header`, `use_http_header`, formats, Lua).
     ClientRouting = Unsafe "client-routing",
@@ -235,6 +243,12 @@ kinds! {
         "a body over `max_request_bytes` is sent in part: requests whose body the decision \
          depends on are then denied"
         => "allow_partial_message: false";
+    /// Only one name of a client's certificate reaches rolegate: the first URI name, else the first
+    /// DNS name.
+    PartialCertificate = Note "partial-certificate", "`include_peer_certificate: true`":
+        "of a client's certificate rolegate gets one name only, for a policy with `certificates: \
+         { from: peer }`"
+        => "include_peer_certificate: true";
     /// Credentials cross a network without encryption.
     Plaintext = Unsafe "plaintext",
         "[TLS](../tls.md); accept it where a mesh or network plugin encrypts":
@@ -310,6 +324,12 @@ kinds! {
     UnvalidatedMutations = Unsafe "unvalidated-mutations", "`validate_mutations: true`":
         "Envoy does not check the headers of a response of rolegate"
         => "validate_mutations: true";
+    /// Envoy accepts certificates of clients that nothing verifies: any client may have any name.
+    UnverifiedClient = Unsafe "unverified-client",
+        "`validation_context: { trusted_ca: … }`, and no `trust_chain_verification`":
+        "nothing verifies the certificates of clients: with a policy that reads `certificates`, a \
+         client is whoever its certificate says"
+        => "validation_context: { trusted_ca: { filename: /etc/envoy/clients-ca.pem } }";
     /// TLS does not verify that rolegate answers.
     UnverifiedConnection = Unsafe "unverified-connection",
         "`trusted_ca` and `match_typed_subject_alt_names` ([TLS](../tls.md))";

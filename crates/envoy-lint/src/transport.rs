@@ -135,6 +135,41 @@ fn protection_of_tls<'n>(
     tls: &View<'n>,
     secrets: &[View<'n>],
 ) -> Protection<'n> {
+    let (contexts, unseen) = validation_contexts(tls, secrets);
+    if let Some(at) = contexts.iter().find_map(accepts_all) {
+        return Protection::Unverified(at, "Envoy accepts any certificate");
+    }
+    if has_any(&contexts, &["verify_certificate_spki", "verify_certificate_hash"]) {
+        return Protection::Verified;
+    }
+    let has_authority = has_any(&contexts, &AUTHORITIES);
+    let names = ["match_typed_subject_alt_names", "match_subject_alt_names"];
+    let has_name = has_any(&contexts, &names) || tls.is_true("auto_sni_san_validation");
+    let reason = match (unseen, has_authority, has_name) {
+        (_, true, true) => return Protection::Verified,
+        (Some(secret), ..) => return Protection::Unseen(secret),
+        (None, false, _) => "without `trusted_ca` Envoy accepts any certificate",
+        (None, true, false) => {
+            "without `match_typed_subject_alt_names` Envoy accepts any certificate of these \
+             authorities"
+        }
+    };
+    Protection::Unverified(socket.clone(), reason)
+}
+
+/// Fields of a validation context that say which certificates are valid.
+const AUTHORITIES: [&str; 4] = [
+    "trusted_ca",
+    "ca_certificate_provider_instance",
+    "system_root_certs",
+    "custom_validator_config",
+];
+
+/// The validation contexts of a TLS context, and its secret if that is not in the file.
+fn validation_contexts<'n>(
+    tls: &View<'n>,
+    secrets: &[View<'n>],
+) -> (Vec<View<'n>>, Option<View<'n>>) {
     let find = |paths: [&str; 2]| {
         paths.iter().find_map(|path| tls.get(&format!("common_tls_context/{path}")))
     };
@@ -151,33 +186,29 @@ fn protection_of_tls<'n>(
         "validation_context",
         "combined_validation_context/default_validation_context",
     ]));
-    if let Some(at) = contexts.iter().find_map(accepts_all) {
-        return Protection::Unverified(at, "Envoy accepts any certificate");
+    (contexts, unseen)
+}
+
+/// Reports a listener's TLS context that accepts certificates of clients without verifying them.
+/// Returns whether clients may have certificates.
+pub(crate) fn lint_clients<'n>(
+    tls: &View<'n>,
+    secrets: &[View<'n>],
+    findings: &mut Findings,
+) -> bool {
+    let (contexts, unseen) = validation_contexts(tls, secrets);
+    let accepts_all = contexts.iter().find_map(accepts_all);
+    let requires =
+        tls.get("require_client_certificate").filter(|value| value.boolean() == Some(true));
+    let verifies = [&AUTHORITIES[..], &["verify_certificate_spki", "verify_certificate_hash"]]
+        .iter()
+        .any(|keys| has_any(&contexts, keys));
+    let unverified = accepts_all.or(requires.filter(|_| !verifies && unseen.is_none()));
+    if let Some(at) = unverified {
+        findings.add_kind(&at, Kind::UnverifiedClient);
+        return true;
     }
-    if has_any(&contexts, &["verify_certificate_spki", "verify_certificate_hash"]) {
-        return Protection::Verified;
-    }
-    let has_authority = has_any(
-        &contexts,
-        &[
-            "trusted_ca",
-            "ca_certificate_provider_instance",
-            "system_root_certs",
-            "custom_validator_config",
-        ],
-    );
-    let names = ["match_typed_subject_alt_names", "match_subject_alt_names"];
-    let has_name = has_any(&contexts, &names) || tls.is_true("auto_sni_san_validation");
-    let reason = match (unseen, has_authority, has_name) {
-        (_, true, true) => return Protection::Verified,
-        (Some(secret), ..) => return Protection::Unseen(secret),
-        (None, false, _) => "without `trusted_ca` Envoy accepts any certificate",
-        (None, true, false) => {
-            "without `match_typed_subject_alt_names` Envoy accepts any certificate of these \
-             authorities"
-        }
-    };
-    Protection::Unverified(socket.clone(), reason)
+    verifies || unseen.is_some()
 }
 
 /// Whether any of these contexts has any of these fields.
