@@ -281,6 +281,12 @@ impl Authorizer {
         self.names_hosts
     }
 
+    /// Whether the policy reads client certificates.
+    #[must_use]
+    pub fn reads_certificates(&self) -> bool {
+        self.loaded.policy.identity.certificates.is_some()
+    }
+
     /// The rules of the policy.
     #[must_use]
     pub fn rules(&self) -> &Rules {

@@ -23,7 +23,7 @@ pub use message::Headers;
 pub use scheduler::Scheduler;
 pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
 #[cfg(any(test, feature = "fake-host"))]
-pub(crate) use stream::SOURCE_ADDRESS;
+pub(crate) use stream::{DNS_SAN_PEER, SOURCE_ADDRESS, URI_SAN_PEER};
 pub use stream::{Handled, Route, Stream};
 
 /// An HTTP filter. Envoy creates it from a filter configuration, and all requests of its listeners

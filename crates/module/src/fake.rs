@@ -17,7 +17,7 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::abi::{Buffer, Filter, SOURCE_ADDRESS, hooks, response};
+use crate::abi::{Buffer, DNS_SAN_PEER, Filter, SOURCE_ADDRESS, URI_SAN_PEER, hooks, response};
 #[cfg(test)]
 pub(crate) use callbacks::only_the_log;
 use envoy::{BUFFER_LIMIT, Envoy, object};
@@ -188,6 +188,17 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     #[must_use]
     pub fn with_source_address(self, address: &[u8]) -> Self {
         self.envoy.attributes.borrow_mut().insert(SOURCE_ADDRESS, address.into());
+        self
+    }
+
+    /// Gives it the certificate of a client with these names, URI and DNS; an empty one is none.
+    #[must_use]
+    pub fn with_certificate(self, uri: &[u8], dns: &[u8]) -> Self {
+        for (attribute, name) in [(URI_SAN_PEER, uri), (DNS_SAN_PEER, dns)] {
+            if !name.is_empty() {
+                self.envoy.attributes.borrow_mut().insert(attribute, name.into());
+            }
+        }
         self
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use authorizer::{
     Authorizer, Cluster, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict,
 };
-use identity::{Verification, VerificationResult};
+use identity::{Certificate, Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
@@ -164,6 +164,10 @@ impl Worker {
             if has_shadow || authorizer.cluster().is_some_and(Cluster::reads_client) {
                 request.client = client(stream);
             }
+            if has_shadow || authorizer.reads_certificates() {
+                request.peer = without_port(stream.direct_address().unwrap_or_default());
+                request.certificate = certificate(stream);
+            }
             let too_many = headers.iter().len() > MAX_HEADERS;
             let outcome = if too_many {
                 Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
@@ -252,7 +256,20 @@ impl fmt::Debug for Worker {
 
 /// The client's address without its port; empty if it has none.
 pub(crate) fn client<'s, F: Filter>(stream: &'s Stream<'_, F>) -> &'s [u8] {
-    let address = stream.source_address().unwrap_or_default();
+    without_port(stream.source_address().unwrap_or_default())
+}
+
+/// The names of the client's certificate that Envoy tells a module.
+fn certificate<'s, F: Filter>(stream: &'s Stream<'_, F>) -> Option<Certificate<'s>> {
+    let [uri, dns] = stream.certificate_names();
+    let has_name = uri.is_some() || dns.is_some();
+    has_name.then(|| Certificate::FirstNames {
+        uri: uri.unwrap_or_default(),
+        dns: dns.unwrap_or_default(),
+    })
+}
+
+fn without_port(address: &[u8]) -> &[u8] {
     let Some(colon) = address.iter().rposition(|byte| *byte == b':') else { return address };
     let (host, _) = address.split_at_checked(colon).unwrap_or((address, &[]));
     host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host)

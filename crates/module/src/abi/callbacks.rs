@@ -207,7 +207,16 @@ callbacks! {
     scheduler_delete: fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
 }
 
+/// Stream, where the address goes: whether it has one. New in 1.40.
+pub(crate) type DirectAddress = unsafe extern "C" fn(Object, *mut Buffer) -> bool;
+
 static LOADED: OnceLock<Callbacks> = OnceLock::new();
+static DIRECT_ADDRESS: OnceLock<DirectAddress> = OnceLock::new();
+
+/// The callback for the address of a connection, if Envoy has it.
+pub(super) fn direct_address() -> Option<DirectAddress> {
+    DIRECT_ADDRESS.get().copied()
+}
 
 /// The callbacks, if Envoy has loaded the module.
 pub(super) fn loaded() -> Option<&'static Callbacks> {
@@ -235,6 +244,13 @@ pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<
     match unsafe { Callbacks::find(&symbol) } {
         Ok(callbacks) => {
             LOADED.get_or_init(|| callbacks);
+            let direct =
+                symbol(c"envoy_dynamic_module_callback_http_get_downstream_direct_remote_address");
+            // SAFETY: null is `None`; else this is the function, which has this type in Envoy 1.40.
+            let direct = unsafe { mem::transmute::<*mut c_void, Option<DirectAddress>>(direct) };
+            if let Some(direct) = direct {
+                DIRECT_ADDRESS.get_or_init(|| direct);
+            }
             Some(if symbol(NEW_IN_V0_2).is_null() { V0_1 } else { V0_2 })
         }
         Err(missing) => {

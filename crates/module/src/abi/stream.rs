@@ -20,6 +20,11 @@ const REQUEST: u32 = 0;
 /// The attribute `source.address` (Envoy's documentation: "Attributes"): the address of the
 /// downstream connection, with its port.
 pub(crate) const SOURCE_ADDRESS: u32 = 24;
+/// The attribute `connection.dns_san_peer_certificate`: the first DNS name of the client's
+/// certificate.
+pub(crate) const DNS_SAN_PEER: u32 = 35;
+/// The attribute `connection.uri_san_peer_certificate`: the first URI name.
+pub(crate) const URI_SAN_PEER: u32 = 37;
 
 /// The result of a hook: for headers, Envoy's `FilterHeadersStatus`. Only the methods that use up a
 /// [`Stream`] create it.
@@ -146,10 +151,32 @@ impl<F: Filter> Stream<'_, F> {
     /// The address of the downstream connection, with its port; Unix sockets have none.
     #[must_use]
     pub fn source_address(&self) -> Option<&[u8]> {
+        self.attribute(SOURCE_ADDRESS)
+    }
+
+    /// The first URI name and the first DNS name of the client's certificate.
+    #[must_use]
+    pub fn certificate_names(&self) -> [Option<&[u8]>; 2] {
+        [URI_SAN_PEER, DNS_SAN_PEER].map(|attribute| self.attribute(attribute))
+    }
+
+    /// The address at the other end of the connection, with its port, whatever headers say; `None`
+    /// before Envoy 1.40, which does not tell it.
+    #[must_use]
+    pub fn direct_address(&self) -> Option<&[u8]> {
+        let (message, mut value) = (&self.message, Buffer::NULL);
+        let direct_address = super::callbacks::direct_address()?;
+        // SAFETY: as in `attribute`.
+        let has_value = unsafe { direct_address(message.envoy, &raw mut value) };
+        // SAFETY: as in `attribute`.
+        has_value.then(|| unsafe { value.bytes() })
+    }
+
+    fn attribute(&self, attribute: u32) -> Option<&[u8]> {
         let (message, mut value) = (&self.message, Buffer::NULL);
         // SAFETY: `envoy` is alive, and `value` is written during the call only.
         let has_value =
-            unsafe { (message.callbacks.attribute)(message.envoy, SOURCE_ADDRESS, &raw mut value) };
+            unsafe { (message.callbacks.attribute)(message.envoy, attribute, &raw mut value) };
         // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes
         // `&mut self`.
         has_value.then(|| unsafe { value.bytes() })
