@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 mod cases;
+mod certificates;
 mod faults;
 mod grpc;
 mod identity_header;
