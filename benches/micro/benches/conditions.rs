@@ -38,6 +38,10 @@ impl Headers for Lines {
             (None, _) => Err(Fault::Absent),
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 const LINES: Lines = Lines([
@@ -96,6 +100,7 @@ fn decisions(criterion: &mut Criterion) {
                     ..RequestInputs::default()
                 },
                 caller: caller.as_ref(),
+                steps_left: None,
             };
             let mut group = criterion.benchmark_group(format!("conditions/{name}"));
             group.bench_function(BenchmarkId::from_parameter(rules), |bencher| {

@@ -23,6 +23,10 @@ impl Headers for HeaderLines<'_> {
             (None, _) => Err(Fault::Absent),
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// The names of a client's certificate, as conditions read them.

@@ -1,5 +1,6 @@
 //! The first backend: requests that the rules of the policy decide.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,6 +22,10 @@ use crate::responder::{CallerHeaders, Permitted, Responder};
 use crate::scratch::AnswerScratch;
 use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 use crate::{Scratch, answer};
+
+/// The most steps for the conditions of all rules that match a request. A path has several
+/// interpretations, and many rules may match each, while one condition may read all header lines.
+const MAX_STEPS: usize = 10 * condition::MAX_STEPS;
 
 /// The rules of a policy, ready to decide about requests.
 #[derive(Debug)]
@@ -239,6 +244,8 @@ impl Rules {
         inputs: &ConditionInputs<'_>,
     ) -> (&'r [u8], Decision) {
         let ParsedRequest { method: action, host: scope, paths, .. } = parsed;
+        let steps_left = Cell::new(MAX_STEPS);
+        let inputs = &ConditionInputs { steps_left: Some(&steps_left), ..*inputs };
         let canonical = paths.first();
         let request = AccessRequest { action, scope, resource: canonical };
         let allowed = match self.engine.decide_with(roles, subject, request, inputs) {
@@ -385,7 +392,9 @@ impl Rules {
         inputs.caller.filter(|caller| caller.has_uncertain_roles())?;
         let ParsedRequest { method: action, host: scope, paths, .. } = parsed;
         let request = AccessRequest { action, scope, resource: paths.first() };
-        Some(self.engine.held_role_names(roles, subject, request, inputs))
+        let steps_left = Cell::new(MAX_STEPS);
+        let inputs = ConditionInputs { steps_left: Some(&steps_left), ..*inputs };
+        Some(self.engine.held_role_names(roles, subject, request, &inputs))
     }
 
     fn unreserved_role_names(&self, roles: &RoleSet) -> Vec<String> {

@@ -442,3 +442,26 @@ fn a_verified_password_is_cached_for_the_next_request() {
         matches!(authorizer.check(&request, None, &mut second, NOW), authorizer::Outcome::Decided(verdict) if verdict.status() == 200)
     );
 }
+
+/// A client chooses its header, and many rules may read it: their conditions share the steps of the
+/// request. Without any left, `deny` rules count.
+#[test]
+fn the_conditions_of_all_rules_that_match_are_bounded() {
+    let denies: String = (0..200)
+        .map(|number| {
+            let when = format!("request.headers['x-a'].contains('b{number}')");
+            format!("      - {{ rule: GET /a, when: \"{when}\" }}\n")
+        })
+        .collect();
+    let policy =
+        format!("version: 1\nroles:\n  anyone:\n    allow: [GET /a, GET /b]\n    deny:\n{denies}");
+    let authorizer = authorizer_of(&policy);
+    let long = "a".repeat(60 << 10);
+    for (path, value, wanted) in
+        [("/a", "a", None), ("/a", &*long, Some(Reason::MissingCredentials)), ("/b", &*long, None)]
+    {
+        let headers = [("x-a", value)];
+        let (_, reason) = check(&authorizer, ("GET", "a.example.com", path, &headers));
+        assert_eq!(reason, wanted, "{path}");
+    }
+}

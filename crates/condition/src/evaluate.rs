@@ -1,6 +1,7 @@
 //! Evaluates a condition by walking its tree.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::cmp::Ordering;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -10,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::expression::{Attribute, Comparison, Expression, TextTest, TimePart};
 use crate::fault::Fault;
 use crate::query;
+use crate::steps::{MAX_STEPS, Steps};
 use crate::value::{Constant, Value, equals, order};
 
 /// The header lines of a request.
@@ -19,6 +21,9 @@ pub trait Headers {
     /// # Errors
     /// If it is not there, or in more than one line.
     fn header(&self, name: &str) -> Result<&[u8], Fault>;
+
+    /// The number of lines, which a look-up compares.
+    fn count(&self) -> usize;
 }
 
 /// The claims of a caller without a token.
@@ -34,9 +39,21 @@ pub struct Inputs<'a> {
     /// [`Expression::Cached`].
     pub caller: Option<&'a CallerInputs<'a>>,
     /// The values of [`Expression::Cached`].
-    pub cached: &'a [Result<Constant, Fault>],
+    pub cached: &'a [CachedPart],
     /// The placeholders of the rule that matches.
     pub placeholders: Placeholders<'a>,
+    /// The steps that are left to all conditions of the request. Without any, a condition is
+    /// [`Fault::TooLong`].
+    pub steps_left: Option<&'a Cell<usize>>,
+}
+
+/// The value of a part of a condition that depends on the caller alone.
+#[derive(Clone, Debug)]
+pub struct CachedPart {
+    /// The value.
+    pub value: Result<Constant, Fault>,
+    /// The steps that it took to compute it.
+    steps: usize,
 }
 
 /// The variables of a request.
@@ -112,30 +129,61 @@ pub fn holds(condition: &Expression, inputs: &Inputs<'_>) -> Option<bool> {
 /// # Errors
 /// If it has no value: see [`Fault`].
 pub fn evaluate<'a>(expression: &'a Expression, inputs: &Inputs<'a>) -> Result<Value<'a>, Fault> {
-    Evaluation { inputs, items: Vec::new(), steps: 0 }.evaluate(expression)
+    evaluate_counted(expression, inputs).0
+}
+
+/// The value of an expression, and the steps that it took.
+fn evaluate_counted<'a>(
+    expression: &'a Expression,
+    inputs: &Inputs<'a>,
+) -> (Result<Value<'a>, Fault>, usize) {
+    if inputs.steps_left.is_some_and(|left| left.get() == 0) {
+        return (Err(Fault::TooLong), 0);
+    }
+    let mut evaluation = Evaluation { inputs, items: Vec::new(), steps: Steps::default() };
+    let value = evaluation.evaluate(expression);
+    let Steps { taken, .. } = evaluation.steps;
+    if let Some(left) = inputs.steps_left {
+        // The steps over the limit were not taken.
+        left.set(left.get().saturating_sub(taken.min(MAX_STEPS)));
+    }
+    // Another operand may have decided, but in which order they were computed must not matter.
+    (evaluation.steps.within_limit().and(value), taken)
+}
+
+impl CachedPart {
+    pub(crate) fn new(part: &Expression, inputs: &Inputs<'_>) -> Self {
+        let (value, steps) = evaluate_counted(part, inputs);
+        Self { value: value.map(|value| value.to_constant()), steps }
+    }
+}
+
+/// A value that took no steps.
+impl From<Result<Constant, Fault>> for CachedPart {
+    fn from(value: Result<Constant, Fault>) -> Self {
+        Self { value, steps: 0 }
+    }
 }
 
 struct Evaluation<'i, 'a> {
     inputs: &'i Inputs<'a>,
     /// The items of the `exists` and `all` around, the innermost last.
     items: Vec<Value<'a>>,
-    /// How many items were looked at.
-    steps: usize,
+    steps: Steps,
 }
-
-/// Maximum number of items that an evaluation looks at. A client may have tokens with long lists,
-/// and `exists` within `exists` takes the product of their lengths.
-const MAX_STEPS: usize = 10_000;
 
 impl<'a> Evaluation<'_, 'a> {
     fn evaluate(&mut self, expression: &'a Expression) -> Result<Value<'a>, Fault> {
+        if !matches!(expression, Expression::Cached(_)) {
+            self.steps.take(1)?;
+        }
         match expression {
+            Expression::Cached(place) => {
+                let part = self.inputs.cached.get(*place).ok_or(Fault::Unknown)?;
+                self.steps.add_before(part.steps)?;
+                part.value.as_ref().map(Constant::borrowed).map_err(|fault| *fault)
+            }
             Expression::Constant(constant) => Ok(constant.borrowed()),
-            Expression::Cached(place) => match self.inputs.cached.get(*place) {
-                Some(Ok(constant)) => Ok(constant.borrowed()),
-                Some(Err(fault)) => Err(*fault),
-                None => Err(Fault::Unknown),
-            },
             Expression::List(items) => {
                 let items: Result<_, _> = items.iter().map(|item| self.evaluate(item)).collect();
                 Ok(Value::List(items?))
@@ -143,14 +191,16 @@ impl<'a> Evaluation<'_, 'a> {
             Expression::Attribute(attribute) => self.attribute(attribute),
             Expression::IsPresent(attribute) => match self.attribute(attribute) {
                 Err(Fault::Absent) => Ok(Value::Bool(false)),
-                Err(Fault::Unknown) => Err(Fault::Unknown),
-                Ok(_) | Err(Fault::Repeated | Fault::Type | Fault::Malformed | Fault::TooLong) => {
+                Err(fault @ (Fault::Unknown | Fault::TooLong)) => Err(fault),
+                Ok(_) | Err(Fault::Repeated | Fault::Type | Fault::Malformed) => {
                     Ok(Value::Bool(true))
                 }
             },
             Expression::Item(level) => {
                 let index = self.items.len().checked_sub(1 + level).ok_or(Fault::Absent)?;
-                self.items.get(index).cloned().ok_or(Fault::Absent)
+                let item = self.items.get(index).ok_or(Fault::Absent)?;
+                self.steps.take(item.steps_to_copy())?;
+                Ok(item.clone())
             }
             Expression::Member(object, name) => member(&self.evaluate(object)?, name),
             Expression::HasMember(object, name) => match self.evaluate(object)? {
@@ -179,7 +229,7 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Expression::Compare(comparison, left, right) => {
                 let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
-                compare(*comparison, &left, &right).map(Value::Bool)
+                compare(*comparison, &left, &right, &mut self.steps).map(Value::Bool)
             }
             Expression::In(item, list) => {
                 let (item, list) = (self.evaluate(item)?, self.evaluate(list)?);
@@ -187,6 +237,7 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Expression::TextTest(test, text, part) => {
                 let (text, part) = (self.text(text)?, self.text(part)?);
+                self.steps.read(text.len() + part.len())?;
                 Ok(Value::Bool(match test {
                     TextTest::StartsWith => text.starts_with(&*part),
                     TextTest::EndsWith => text.ends_with(&*part),
@@ -195,22 +246,39 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Expression::Matches(text, pattern) => {
                 let text = self.text(text)?;
+                self.steps.take(pattern.steps(text.len()))?;
                 Ok(Value::Bool(pattern.matches(&text)))
             }
-            Expression::Size(value) => size(&self.evaluate(value)?).map(Value::Int),
+            Expression::Size(value) => {
+                let value = self.evaluate(value)?;
+                self.read(&value)?;
+                size(&value).map(Value::Int)
+            }
             Expression::LowerAscii(text) => {
                 let text = self.text(text)?;
+                self.steps.read(2 * text.len())?;
                 let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
                 Ok(Value::Text(if is_lower { text } else { text.to_ascii_lowercase().into() }))
             }
-            Expression::Timestamp(value) => timestamp(&self.evaluate(value)?).map(Value::Time),
+            Expression::Timestamp(value) => {
+                let value = self.evaluate(value)?;
+                self.read(&value)?;
+                timestamp(&value).map(Value::Time)
+            }
             Expression::Duration(value) => match self.evaluate(value)? {
-                Value::Text(text) => duration(&text).map(Value::Duration).ok_or(Fault::Malformed),
+                Value::Text(text) => {
+                    // It may have a number in each two bytes.
+                    self.steps.read(16 * text.len())?;
+                    duration(&text).map(Value::Duration).ok_or(Fault::Malformed)
+                }
                 value @ Value::Duration(_) => Ok(value),
                 _ => Err(Fault::Type),
             },
             Expression::Ip(value) => match self.evaluate(value)? {
-                Value::Text(text) => address(&text).map(Value::Ip).ok_or(Fault::Malformed),
+                Value::Text(text) => {
+                    self.steps.read(text.len())?;
+                    address(&text).map(Value::Ip).ok_or(Fault::Malformed)
+                }
                 value @ Value::Ip(_) => Ok(value),
                 _ => Err(Fault::Type),
             },
@@ -227,8 +295,8 @@ impl<'a> Evaluation<'_, 'a> {
             Expression::IsClaim(placeholder, claim) => {
                 let claim = self.evaluate(claim);
                 match claim {
-                    Err(Fault::Unknown) => Err(Fault::Unknown),
-                    claim => Ok(Value::Bool(self.is_claim(placeholder, &claim))),
+                    Err(fault @ (Fault::Unknown | Fault::TooLong)) => Err(fault),
+                    claim => self.is_claim(placeholder, &claim).map(Value::Bool),
                 }
             }
         }
@@ -245,6 +313,14 @@ impl<'a> Evaluation<'_, 'a> {
         match self.evaluate(expression)? {
             Value::Text(text) => Ok(text),
             _ => Err(Fault::Type),
+        }
+    }
+
+    /// Takes the steps for reading a text; a list tells its length.
+    fn read(&mut self, value: &Value<'_>) -> Result<(), Fault> {
+        match value {
+            Value::Text(text) => self.steps.read(text.len()),
+            _ => Ok(()),
         }
     }
 
@@ -276,7 +352,7 @@ impl<'a> Evaluation<'_, 'a> {
         let list = self.evaluate(list)?;
         let mut fault = None;
         for item in list.items().ok_or(Fault::Type)? {
-            self.step()?;
+            self.steps.take(1 + item.steps_to_copy())?;
             self.items.push(item);
             let truth = self.truth(predicate);
             self.items.pop();
@@ -294,29 +370,31 @@ impl<'a> Evaluation<'_, 'a> {
             return Ok(members.contains_key(&**name));
         }
         for other in list.items().ok_or(Fault::Type)? {
-            self.step()?;
-            if equals(item, &other) {
+            self.steps.take(other.steps_to_copy())?;
+            if equals(item, &other, &mut self.steps)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    fn step(&mut self) -> Result<(), Fault> {
-        self.steps += 1;
-        if self.steps > MAX_STEPS { Err(Fault::TooLong) } else { Ok(()) }
-    }
-
-    fn attribute(&self, attribute: &Attribute) -> Result<Value<'a>, Fault> {
+    fn attribute(&mut self, attribute: &Attribute) -> Result<Value<'a>, Fault> {
         let Inputs { request, caller, placeholders, .. } = *self.inputs;
         let known_caller = caller.ok_or(Fault::Unknown);
         match attribute {
-            Attribute::Method => text(request.method),
-            Attribute::Host => text(request.host),
-            Attribute::Path => text(request.path),
-            Attribute::Header(name) => text(request.headers.ok_or(Fault::Unknown)?.header(name)?),
+            Attribute::Method => self.request_text(request.method),
+            Attribute::Host => self.request_text(request.host),
+            Attribute::Path => self.request_text(request.path),
+            Attribute::Header(name) => {
+                let headers = request.headers.ok_or(Fault::Unknown)?;
+                self.steps.take(headers.count() / HEADERS)?;
+                self.request_text(headers.header(name)?)
+            }
             Attribute::Query(name) => {
-                query::parameter(request.query.ok_or(Fault::Unknown)?, name).map(Value::Text)
+                let query = request.query.ok_or(Fault::Unknown)?;
+                // Each byte is compared.
+                self.steps.read(4 * query.len())?;
+                query::parameter(query, name).map(Value::Text)
             }
             Attribute::Time => request.time.map(Value::Time).ok_or(Fault::Unknown),
             Attribute::SourceIp => {
@@ -335,28 +413,44 @@ impl<'a> Evaluation<'_, 'a> {
                 CallerClaims::Known(claims) => Ok(Value::ClaimMap(claims)),
                 CallerClaims::Unknown => Err(Fault::Unknown),
             },
-            Attribute::PathPlaceholder(name) => segment(request, only(placeholders.path, name)?),
+            Attribute::PathPlaceholder(name) => {
+                self.steps.read(request.path.len())?;
+                segment(request, only(placeholders.path, name)?)
+            }
             Attribute::HostPlaceholder(name) => label(request, only(placeholders.host, name)?),
         }
     }
 
+    fn request_text(&mut self, bytes: &'a [u8]) -> Result<Value<'a>, Fault> {
+        self.steps.read(bytes.len())?;
+        text(bytes)
+    }
+
     /// Whether the claim is the value of each placeholder with this name. The pattern that matches
     /// may have none: another pattern of the rule has it.
-    fn is_claim(&self, placeholder: &Attribute, claim: &Result<Value<'_>, Fault>) -> bool {
+    fn is_claim(
+        &mut self,
+        placeholder: &Attribute,
+        claim: &Result<Value<'_>, Fault>,
+    ) -> Result<bool, Fault> {
         let Inputs { request, placeholders, .. } = *self.inputs;
         let (places, name) = match placeholder {
             Attribute::PathPlaceholder(name) => (placeholders.path, name),
             Attribute::HostPlaceholder(name) => (placeholders.host, name),
-            _ => return false,
+            _ => return Ok(false),
         };
         let is_path = matches!(placeholder, Attribute::PathPlaceholder(_));
-        places.iter().filter(|(placeholder, _)| placeholder == name).all(|(_, place)| {
+        self.steps.read(places.len() * request.path.len())?;
+        Ok(places.iter().filter(|(placeholder, _)| placeholder == name).all(|(_, place)| {
             let value = if is_path { segment(request, *place) } else { label(request, *place) };
             matches!((value, claim), (Ok(Value::Text(value)), Ok(Value::Text(claim)))
                 if value == *claim && !matches!(&**claim, "" | "." | ".."))
-        })
+        }))
     }
 }
+
+/// The header lines for which a look-up takes a step.
+const HEADERS: usize = 16;
 
 fn borrowed(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))
@@ -395,15 +489,23 @@ fn member<'a>(object: &Value<'a>, name: &str) -> Result<Value<'a>, Fault> {
     }
 }
 
-fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Result<bool, Fault> {
+fn compare(
+    comparison: Comparison,
+    left: &Value<'_>,
+    right: &Value<'_>,
+    steps: &mut Steps,
+) -> Result<bool, Fault> {
     let accepted: &[Ordering] = match comparison {
-        Comparison::Equal => return Ok(equals(left, right)),
-        Comparison::NotEqual => return Ok(!equals(left, right)),
+        Comparison::Equal => return equals(left, right, steps),
+        Comparison::NotEqual => return equals(left, right, steps).map(|are_equal| !are_equal),
         Comparison::Less => &[Ordering::Less],
         Comparison::AtMost => &[Ordering::Less, Ordering::Equal],
         Comparison::Greater => &[Ordering::Greater],
         Comparison::AtLeast => &[Ordering::Greater, Ordering::Equal],
     };
+    if let (Value::Text(left), Value::Text(right)) = (left, right) {
+        steps.read(left.len().min(right.len()))?;
+    }
     match order(left, right) {
         Some(order) => Ok(accepted.contains(&order)),
         // `NaN` is neither less nor greater.
@@ -421,7 +523,7 @@ fn size(value: &Value<'_>) -> Result<i64, Fault> {
     let size = match value {
         Value::Text(text) => text.chars().count(),
         Value::ClaimMap(members) => members.len(),
-        _ => value.items().ok_or(Fault::Type)?.count(),
+        _ => value.item_count().ok_or(Fault::Type)?,
     };
     i64::try_from(size).map_err(|_| Fault::Malformed)
 }

@@ -13,6 +13,6 @@ pub enum Fault {
     Type,
     /// A value is malformed, such as a text that is not UTF-8.
     Malformed,
-    /// The lists are too long to look at each item.
+    /// The lists and texts are too long: see [`crate::MAX_STEPS`].
     TooLong,
 }

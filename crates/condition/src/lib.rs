@@ -6,9 +6,8 @@
 //! variables of a request, `reduce` simplifies it if only some are known. Nothing here depends on
 //! how a policy is written or compiled.
 //!
-//! Bounds: the length and the depth of a text, and the number of its comparisons. Evaluation takes
-//! a step for each part of the condition and for each item of a list that it looks into; regular
-//! expressions take linear time.
+//! Bounds: the length and the depth of a text, the number of its comparisons, and the steps of an
+//! evaluation ([`MAX_STEPS`]).
 
 mod calls;
 mod check;
@@ -21,24 +20,28 @@ mod pattern;
 mod query;
 mod reduce;
 mod show;
+mod steps;
 mod syntax;
 mod token;
 mod truth;
 mod value;
 mod variables;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 pub use evaluate::{
-    CallerClaims, CallerInputs, Headers, Inputs, Placeholders, RequestInputs, evaluate, holds,
+    CachedPart, CallerClaims, CallerInputs, Headers, Inputs, Placeholders, RequestInputs, evaluate,
+    holds,
 };
 pub use expression::{Attribute, Comparison, Expression, Network, TextTest, TimePart, Zone};
 pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
 pub use reduce::{KnownInputs, Outcomes, Reduced, VariableKind, reduce};
+pub use steps::MAX_STEPS;
 pub use truth::{and, or};
 pub use value::{Constant, Value, claim_size};
 
@@ -59,6 +62,10 @@ pub const MAX_DEPTH: usize = 32;
 /// The maximum number of its comparisons and other tests, which `&&`, `||`, `!`, `?:`, `exists` and
 /// `all` join.
 pub const MAX_COMPARISONS: usize = 64;
+
+/// The most steps for the parts of all conditions that depend on a caller alone. Later parts cannot
+/// be computed. A client may present many tokens with long lists, and a policy have many conditions.
+const MAX_CALLER_STEPS: usize = 4_000_000;
 
 /// A condition that a policy states.
 #[derive(Clone, Debug)]
@@ -173,9 +180,10 @@ impl CallerParts {
 
     /// The values of the parts for a caller, for [`Inputs::cached`].
     #[must_use]
-    pub fn values(&self, caller: &CallerInputs<'_>) -> Box<[Result<Constant, Fault>]> {
-        let inputs = Inputs { caller: Some(caller), ..Inputs::default() };
-        let values = self.parts.iter().map(|part| evaluate(part, &inputs));
-        values.map(|value| value.map(|value| value.to_constant())).collect()
+    pub fn values(&self, caller: &CallerInputs<'_>) -> Box<[CachedPart]> {
+        let steps_left = Cell::new(MAX_CALLER_STEPS);
+        let inputs =
+            Inputs { caller: Some(caller), steps_left: Some(&steps_left), ..Inputs::default() };
+        self.parts.iter().map(|part| CachedPart::new(part, &inputs)).collect()
     }
 }

@@ -3,15 +3,29 @@
 use std::fmt;
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::dfa::{StartKind, dense};
+use regex_automata::nfa::thompson;
+use regex_automata::util::syntax;
+
+use crate::steps::BYTES;
 
 /// The largest compiled size of a regular expression.
 const MAX_SIZE: usize = 256 * 1024;
+
+/// The largest automaton that is known to stay in the memory of a matcher, so that each byte takes
+/// it a look-up. `regex` has twice this memory: there a state takes more.
+const MAX_AUTOMATON: usize = 512 * 1024;
+
+/// The states of a pattern without such an automaton that an evaluation tries in a step.
+const STATES: usize = 16;
 
 /// A compiled regular expression.
 #[derive(Clone)]
 pub struct Pattern {
     text: Box<str>,
     regex: Regex,
+    /// The states that a byte of the text may have to be tried for; `None` if it is one.
+    states: Option<usize>,
 }
 
 impl Pattern {
@@ -21,9 +35,12 @@ impl Pattern {
     /// Why it is invalid, or which part of it means something else in RE2.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let translated = translate(text)?;
-        let built = RegexBuilder::new(&translated).size_limit(MAX_SIZE).build();
+        let built = RegexBuilder::new(&translated)
+            .size_limit(MAX_SIZE)
+            .dfa_size_limit(2 * MAX_AUTOMATON)
+            .build();
         match built {
-            Ok(regex) => Ok(Self { text: text.into(), regex }),
+            Ok(regex) => Ok(Self { text: text.into(), regex, states: states(&translated) }),
             Err(regex::Error::CompiledTooBig(_)) => Err("it is too large".to_owned()),
             Err(error) => {
                 let shown = error.to_string();
@@ -35,6 +52,14 @@ impl Pattern {
     /// Whether it matches a part of the text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text.as_bytes())
+    }
+
+    /// The steps that a match with a text of this length takes.
+    pub(crate) fn steps(&self, length: usize) -> usize {
+        match self.states {
+            None => length / BYTES,
+            Some(states) => length.saturating_mul(states) / STATES,
+        }
     }
 
     /// The regular expression as written.
@@ -54,6 +79,22 @@ impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
     }
+}
+
+/// The states of the nondeterministic automaton, if the deterministic one is large. That of
+/// `a[ab]{30}c` has 2³¹ states: a client's text makes a matcher build a new one for each byte.
+fn states(translated: &str) -> Option<usize> {
+    let nfa = thompson::Compiler::new()
+        .configure(thompson::Config::new().nfa_size_limit(Some(MAX_SIZE)))
+        .syntax(syntax::Config::new().utf8(false))
+        .build(translated);
+    let Ok(nfa) = nfa else { return Some(MAX_SIZE) };
+    let config = dense::Config::new()
+        .start_kind(StartKind::Unanchored)
+        .dfa_size_limit(Some(MAX_AUTOMATON))
+        .determinize_size_limit(Some(MAX_AUTOMATON));
+    let dfa = dense::Builder::new().configure(config).build_from_nfa(&nfa);
+    dfa.is_err().then(|| nfa.states().len())
 }
 
 /// From RE2 to the syntax of `regex`, in which `\d`, `\s`, `\w` and `\b` also match characters

@@ -36,8 +36,9 @@ fn is_key(key: &[u8], name: &str) -> bool {
     if !key.contains(&b'%') && !key.contains(&b'+') {
         return false;
     }
-    let with_spaces = key.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte });
-    decode(key) == name.as_bytes() || decode(&Vec::from_iter(with_spaces)) == name.as_bytes()
+    let decoded = Decoded { rest: key, has_spaces: false };
+    let with_spaces = Decoded { has_spaces: true, ..decoded.clone() };
+    decoded.eq(name.bytes()) || with_spaces.eq(name.bytes())
 }
 
 /// A text, percent-decoded once (RFC 3986, 2.1).
@@ -48,27 +49,34 @@ pub(crate) fn decoded(text: &[u8]) -> Result<Cow<'_, str>, Fault> {
     std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| Fault::Malformed)
 }
 
-/// A `%` that no two hexadecimal digits follow stays as it is.
 fn decode(text: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [byte, after @ ..] = rest {
-        let triplet = match after {
-            [high, low, ..] if *byte == b'%' => hex(*high).zip(hex(*low)),
-            _ => None,
-        };
-        match triplet {
-            Some((high, low)) => {
-                decoded.push(high << 4 | low);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                decoded.push(*byte);
-                rest = after;
-            }
+    Decoded { rest: text, has_spaces: false }.collect()
+}
+
+/// The bytes of a text after it is percent-decoded. A `%` that no two hexadecimal digits follow
+/// stays as it is. A query may have thousands of keys, so nothing is allocated for each.
+#[derive(Clone)]
+struct Decoded<'a> {
+    rest: &'a [u8],
+    /// Whether `+` is a space.
+    has_spaces: bool,
+}
+
+impl Iterator for Decoded<'_> {
+    type Item = u8;
+
+    fn next(&mut self) -> Option<u8> {
+        let (byte, after) = self.rest.split_first()?;
+        if let [high, low, after_triplet @ ..] = after
+            && *byte == b'%'
+            && let Some((high, low)) = hex(*high).zip(hex(*low))
+        {
+            self.rest = after_triplet;
+            return Some(high << 4 | low);
         }
+        self.rest = after;
+        Some(if self.has_spaces && *byte == b'+' { b' ' } else { *byte })
     }
-    decoded
 }
 
 fn hex(digit: u8) -> Option<u8> {

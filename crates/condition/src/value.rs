@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::fault::Fault;
+use crate::steps::{BYTES, Steps};
+
 /// A value that does not depend on a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
@@ -191,11 +194,32 @@ impl<'a> Value<'a> {
 
     /// The items of a list, or `None` for another value.
     pub(crate) fn items(&self) -> Option<Items<'_, 'a>> {
-        let is_list = matches!(
-            self,
-            Self::Constants(_) | Self::Names(_) | Self::List(_) | Self::ClaimList(_)
-        );
-        is_list.then_some(Items { list: self, next: 0 })
+        self.item_count().map(|_| Items { list: self, next: 0 })
+    }
+
+    /// The number of items of a list, or `None` for another value.
+    pub(crate) fn item_count(&self) -> Option<usize> {
+        match self {
+            Self::Constants(items) => Some(items.len()),
+            Self::Names(names) => Some(names.len()),
+            Self::List(items) => Some(items.len()),
+            Self::ClaimList(items) => Some(items.len()),
+            _ => None,
+        }
+    }
+
+    /// The steps for copying it. A text or a list that is borrowed takes as many as one that is
+    /// not: whether it is borrowed depends on which parts were computed before.
+    pub(crate) fn steps_to_copy(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len() / BYTES,
+            Self::List(items) => items.iter().map(|item| 1 + item.steps_to_copy()).sum(),
+            Self::Constants(items) => {
+                items.iter().map(|item| 1 + item.borrowed().steps_to_copy()).sum()
+            }
+            Self::Names(names) => names.iter().map(|name| 1 + name.len() / BYTES).sum(),
+            _ => 0,
+        }
     }
 
     /// The item with this index.
@@ -235,35 +259,60 @@ impl<'a> Iterator for Items<'_, 'a> {
 
 /// Whether two values are equal (CEL: *Equality*). Numbers compare as numbers, whatever their
 /// types; other values of different types are not equal.
-pub(crate) fn equals(left: &Value<'_>, right: &Value<'_>) -> bool {
-    match (left, right) {
+pub(crate) fn equals(
+    left: &Value<'_>,
+    right: &Value<'_>,
+    steps: &mut Steps,
+) -> Result<bool, Fault> {
+    steps.take(1)?;
+    Ok(match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left == right,
-        (Value::Text(left), Value::Text(right)) => left == right,
+        (Value::Text(left), Value::Text(right)) => {
+            steps.read(left.len().min(right.len()))?;
+            left == right
+        }
         (Value::Time(left), Value::Time(right)) => left == right,
         (Value::Duration(left), Value::Duration(right)) => left == right,
         (Value::Ip(left), Value::Ip(right)) => left == right,
         (Value::Null, Value::Null) => true,
         (Value::ClaimMap(left), Value::ClaimMap(right)) => {
-            left.len() == right.len()
-                && left.iter().all(|(name, member)| {
-                    right.get(name).is_some_and(|other| {
-                        equals(&Value::from_claim(member), &Value::from_claim(other))
-                    })
-                })
+            if left.len() != right.len() {
+                return Ok(false);
+            }
+            for (name, member) in *left {
+                let Some(other) = right.get(name) else { return Ok(false) };
+                if !equals(&Value::from_claim(member), &Value::from_claim(other), steps)? {
+                    return Ok(false);
+                }
+            }
+            true
         }
         (Value::Int(_) | Value::Double(_), Value::Int(_) | Value::Double(_)) => {
             order(left, right) == Some(Ordering::Equal)
         }
-        _ => match (left.items(), right.items()) {
-            (Some(mut left), Some(mut right)) => loop {
-                match (left.next(), right.next()) {
-                    (None, None) => return true,
-                    (Some(left), Some(right)) if equals(&left, &right) => {}
-                    _ => return false,
+        _ => {
+            let (Some(left), Some(right)) = (left.items(), right.items()) else { return Ok(false) };
+            return are_equal(left, right, steps);
+        }
+    })
+}
+
+fn are_equal(
+    mut left: Items<'_, '_>,
+    mut right: Items<'_, '_>,
+    steps: &mut Steps,
+) -> Result<bool, Fault> {
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return Ok(true),
+            (Some(left), Some(right)) => {
+                steps.take(left.steps_to_copy() + right.steps_to_copy())?;
+                if !equals(&left, &right, steps)? {
+                    return Ok(false);
                 }
-            },
-            _ => false,
-        },
+            }
+            _ => return Ok(false),
+        }
     }
 }
 

@@ -18,6 +18,10 @@ impl Headers for Lines {
             (None, _) => Err(Fault::Absent),
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 fn parse(text: &str) -> Result<Condition, ConditionError> {

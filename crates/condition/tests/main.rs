@@ -11,3 +11,4 @@
 mod cel;
 mod language;
 mod limits;
+mod steps;

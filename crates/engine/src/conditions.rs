@@ -5,10 +5,11 @@
 //! their conditions decide whether they count. So a request pays for the conditions of the rules
 //! that match it, not for those of the policy.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 use condition::{
-    Attribute, CallerInputs, CallerParts, Condition, Constant, Expression, Fault, Inputs,
+    Attribute, CachedPart, CallerInputs, CallerParts, Condition, Constant, Expression, Inputs,
     Placeholders, RequestInputs, and, holds, or,
 };
 use policy::ids::{IdVec, id_types};
@@ -78,7 +79,7 @@ enum OriginKind {
 #[derive(Debug)]
 pub struct CallerConditions {
     /// The values of the parts that depend on the caller alone.
-    values: Box<[Result<Constant, Fault>]>,
+    values: Box<[CachedPart]>,
     /// The roles that a condition may take from it, each after the roles that extend it.
     roles: Box<[HeldRole]>,
     /// The roles that it has only for some requests, sorted.
@@ -108,6 +109,8 @@ pub struct ConditionInputs<'a> {
     pub request: RequestInputs<'a>,
     /// The caller's data. Without it, no condition on the caller can be computed.
     pub caller: Option<&'a CallerConditions>,
+    /// The steps that are left to all conditions: see [`Inputs::steps_left`].
+    pub steps_left: Option<&'a Cell<usize>>,
 }
 
 /// The conditional rules that a request has met.
@@ -248,10 +251,7 @@ impl CallerConditions {
     /// The bytes that it has allocated on the heap.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        let values = self.values.iter().map(|value| match value {
-            Ok(constant) => constant.heap_size(),
-            Err(_) => 0,
-        });
+        let values = self.values.iter().flat_map(|part| &part.value).map(Constant::heap_size);
         let spilled = self.roles.iter().filter(|role| role.origins.spilled());
         size_of_val(&*self.values)
             + values.sum::<usize>()
@@ -288,7 +288,8 @@ impl<'r> Candidates<'r> {
         let request = RequestInputs { method, host, path, ..self.inputs.request };
         // The expressions have the caller's variables only as cached values: see `add`.
         let cached = self.inputs.caller.map_or(&[][..], |caller| &caller.values);
-        Inputs { request, cached, placeholders, caller: None }
+        let steps_left = self.inputs.steps_left;
+        Inputs { request, cached, placeholders, caller: None, steps_left }
     }
 
     /// Whether the caller has a role, where conditions see the placeholders of this guard.

@@ -56,7 +56,7 @@ fn conditions_of_a_cached_caller_allocate_nothing() {
         {
             continue;
         }
-        let inputs = ConditionInputs { request, caller: conditions.as_ref() };
+        let inputs = ConditionInputs { request, caller: conditions.as_ref(), steps_left: None };
         let subject = Some(PatternSubject::named(user.as_bytes()));
         // A regular expression makes its cache when it is first used.
         let _ = engine.decide_with(&roles, subject, owned.borrowed(), &inputs);

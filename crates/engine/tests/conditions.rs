@@ -49,7 +49,11 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
                 &roles,
                 caller.pattern_subject(),
                 request.borrowed(),
-                &ConditionInputs { request: inputs.request(), caller: conditions.as_ref() },
+                &ConditionInputs {
+                    request: inputs.request(),
+                    caller: conditions.as_ref(),
+                    ..ConditionInputs::default()
+                },
             );
             assert_eq!(decision, expected, "seed {seed}: {caller:?} {request:?} {inputs:?}");
             // Without the variables nothing more is allowed, and what is denied stays denied.

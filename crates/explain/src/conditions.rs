@@ -27,6 +27,10 @@ impl Headers for GivenHeaders<'_> {
             other => other,
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.count()
+    }
 }
 
 /// The names of the certificate that a person names.

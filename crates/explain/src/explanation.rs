@@ -264,7 +264,7 @@ impl Explainer<'_> {
         let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
         let subject = caller.map(|subject| pattern_subject(policy, subject));
         let conditions = rules.caller_conditions(roles, caller);
-        let inputs = ConditionInputs { request, caller: conditions.as_ref() };
+        let inputs = ConditionInputs { request, caller: conditions.as_ref(), steps_left: None };
         let (path, decision) = rules.decide(parsed, roles, subject, &inputs);
         explanation.decided_on = Some(lossy(path));
         let certain = rules.engine().certain_role_names(roles, conditions.as_ref());

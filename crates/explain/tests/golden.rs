@@ -170,7 +170,8 @@ fn answers(
         let request = AccessRequest { action, scope, resource };
         reference::decide_with(policy, &caller, &request, &inputs)
     };
-    let inputs = ConditionInputs { request: variables, caller: conditions.as_ref() };
+    let inputs =
+        ConditionInputs { request: variables, caller: conditions.as_ref(), steps_left: None };
     let by_engine = |resource: &[u8]| {
         let request = AccessRequest { action, scope, resource };
         engine.decide_with(&roles, subject, request, &inputs)

@@ -60,6 +60,10 @@ impl Headers for OwnedHeaders {
             (None, _) => Err(Fault::Absent),
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 impl OwnedInputs {

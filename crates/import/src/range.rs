@@ -85,6 +85,10 @@ mod tests {
         fn header(&self, _: &str) -> Result<&[u8], condition::Fault> {
             Ok(self.0.as_bytes())
         }
+
+        fn count(&self) -> usize {
+            1
+        }
     }
 
     fn matches(regex: &str, text: &str) -> bool {

@@ -198,6 +198,10 @@ impl Headers for Teams {
             _ => Err(Fault::Absent),
         }
     }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
 }
 
 fn request(rng: &mut Rng) -> Request {

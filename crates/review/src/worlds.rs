@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use condition::{Attribute, Comparison, Constant, Expression, Inputs};
+use condition::{Attribute, CachedPart, Comparison, Constant, Expression, Inputs};
 
 use crate::representatives::{Constants, State, Universe, states};
 
@@ -184,7 +184,7 @@ fn classes(term: &Term) -> Option<Vec<Class>> {
         .map(|State { value, presence }| {
             let is_object = matches!(&value, Ok(Constant::Claim(claim)) if claim.is_object());
             let is_orphan = value.is_err() && presence.is_err();
-            let cached = [value, presence.map(Constant::Bool)];
+            let cached = [value, presence.map(Constant::Bool)].map(CachedPart::from);
             let inputs = Inputs { cached: &cached, ..Inputs::default() };
             let truths = term.atoms.iter().map(|(_, atom)| condition::holds(atom, &inputs));
             Class { truths: truths.collect(), is_object, is_orphan }
