@@ -163,12 +163,18 @@ impl Headers for Request {
 
 impl Request {
     fn hostile(choices: &mut Choices<'_>) -> Self {
-        let parts: String = (0..1 + choices.below(4))
+        let parts: Vec<&str> = (0..1 + choices.below(4))
             .map(|_| choices.one_of(&["a", "b", "A", "é", "0h", "1.5s", "ab", "aaaab", "1:"]))
             .collect();
-        let header = parts.repeat(SIZE / parts.len());
+        // A text that repeats itself shows a pattern few states.
+        let mut order = Rng::new(9);
+        let mut header = String::new();
+        while header.len() < SIZE {
+            header.push_str(parts[order.below(parts.len())]);
+        }
         let pair = choices.one_of(&["%&", "&", "%61=1&", "a=1&", "z+&", "r"]);
-        let query = pair.repeat((SIZE - SIZE / 4) / pair.len()) + "&q=" + &parts.repeat(2_000);
+        let query =
+            pair.repeat((SIZE - SIZE / 4) / pair.len()) + "&q=" + &parts.concat().repeat(2_000);
         let line = |number: usize| (format!("x-{}", number % 10), String::new());
         let headers = match choices.below(3) {
             0 => (0..LINES).map(line).collect(),

@@ -393,7 +393,7 @@ impl<'a> Evaluation<'_, 'a> {
             Attribute::Query(name) => {
                 let query = request.query.ok_or(Fault::Unknown)?;
                 // Each byte is compared.
-                self.steps.read(4 * query.len())?;
+                self.steps.read(8 * query.len())?;
                 query::parameter(query, name).map(Value::Text)
             }
             Attribute::Time => request.time.map(Value::Time).ok_or(Fault::Unknown),

@@ -65,7 +65,7 @@ pub const MAX_COMPARISONS: usize = 64;
 
 /// The most steps for the parts of all conditions that depend on a caller alone. Later parts cannot
 /// be computed. A client may present many tokens with long lists, and a policy have many conditions.
-const MAX_CALLER_STEPS: usize = 4_000_000;
+const MAX_CALLER_STEPS: usize = 100 * MAX_STEPS;
 
 /// A condition that a policy states.
 #[derive(Clone, Debug)]
