@@ -1,5 +1,6 @@
 //! The content of answers: header values, challenges, and the bodies of denials.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use identity::Subject;
@@ -17,10 +18,10 @@ pub struct ResponseHeader {
     pub value: Box<str>,
 }
 
-/// The value of a header of `set_headers`, rendered for a caller, but without the name of the rule,
-/// which depends on the request.
+/// The value of a header of `set_headers`, or a text of metadata, rendered for a caller, but without
+/// the name of the rule, which depends on the request.
 #[derive(Debug)]
-enum Rendered {
+pub(crate) enum Rendered {
     /// The whole value; `None` removes the header.
     Complete(Option<Box<str>>),
     /// The parts of a value that contains the rule's name; `None` stands for the name.
@@ -83,8 +84,30 @@ impl Rendered {
         }
     }
 
+    /// The text of a request that this rule allowed; `None` if it must not be sent.
+    pub(crate) fn text<'a>(&'a self, rule: &'a str) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Complete(value) => value.as_deref().map(Cow::Borrowed),
+            Self::WithRule(parts) => {
+                let text: String =
+                    parts.iter().map(|part| part.as_deref().unwrap_or(rule)).collect();
+                is_sendable(&text).then_some(Cow::Owned(text))
+            }
+        }
+    }
+
+    /// The length of that text.
+    pub(crate) fn length(&self, rule: &str) -> usize {
+        match self {
+            Self::Complete(value) => value.as_deref().map_or(0, str::len),
+            Self::WithRule(parts) => {
+                parts.iter().map(|part| part.as_deref().unwrap_or(rule).len()).sum()
+            }
+        }
+    }
+
     /// The bytes that it has allocated on the heap.
-    fn heap_size(&self) -> usize {
+    pub(crate) fn heap_size(&self) -> usize {
         let (texts, list) = match self {
             Self::Complete(value) => (std::slice::from_ref(value), 0),
             Self::WithRule(parts) => (&**parts, identity::allocated(size_of_val(&**parts))),
@@ -112,6 +135,18 @@ pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Val
     let values: Box<[Rendered]> =
         headers.iter().map(|header| render_value(&header.value.0, template)).collect();
     Values { size: values.iter().map(Rendered::size).sum(), values }
+}
+
+/// The text of these pieces; `None` if a placeholder has no value, or it must not be sent.
+pub(crate) fn render_filled(pieces: &[Piece], template: TemplateValues<'_>) -> Option<Rendered> {
+    let is_filled = |piece: &Piece| {
+        *piece == Piece::Rule || render_piece(piece, template).is_some_and(|text| !text.is_empty())
+    };
+    if !pieces.iter().all(is_filled) {
+        return None;
+    }
+    let rendered = render_value(pieces, template);
+    (!matches!(rendered, Rendered::Complete(None))).then_some(rendered)
 }
 
 fn render_value(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {

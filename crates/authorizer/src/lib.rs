@@ -13,7 +13,7 @@
 //! * `responder`: the headers of an allowed request and the answer to a denied request, by `answer`
 //!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
 //!   a client cannot spoof them) and `identity_header` (the header that tells the application who
-//!   the caller is, signed);
+//!   the caller is, signed); and `metadata`, for Envoy's later filters;
 //! * `conditions`: the variables of conditions, and `recorded`: those that the decision log has;
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
@@ -25,6 +25,7 @@ mod authentication;
 mod cluster;
 mod conditions;
 mod identity_header;
+mod metadata;
 mod reason;
 mod recorded;
 mod request;
@@ -55,6 +56,7 @@ pub use crate::cluster::{
     Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denial_answer, reads_header,
 };
 pub use crate::conditions::{HeaderLines, caller_inputs, certificate_names, request_inputs};
+pub use crate::metadata::MetadataValue;
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::recorded::RecordedInputs;
 pub use crate::request::{

@@ -10,6 +10,7 @@ use policy::model::Piece;
 use crate::answer::{self, Denials, TemplateValues, Values};
 use crate::authentication::Trust;
 use crate::identity_header::{IdentitySigner, NotSigned, SignedIdentity};
+use crate::metadata::{self, CallerMetadata};
 use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::{Changes, HeaderSanitizer};
@@ -24,20 +25,21 @@ pub(crate) struct Responder {
     revision: Box<str>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
-    /// Whether a header of an allowed request names the caller's roles.
+    /// Whether a header or the metadata of an allowed request depends on the caller's roles.
     pub(crate) shows_roles: bool,
     /// Signs the identity header, if the policy has it.
     pub(crate) signer: Option<IdentitySigner>,
 }
 
-/// The headers that tell the application who a caller is. Cached with the caller, so that its next
-/// requests format no headers.
+/// The headers that tell the application who a caller is, and its metadata. Cached with the caller,
+/// so that its next requests format none.
 #[derive(Debug)]
 pub(crate) struct CallerHeaders {
     /// Its values of `set_headers`.
     values: Values,
     /// Its identity header, if the policy has it and the caller was authenticated by credentials.
     signed: Option<SignedIdentity>,
+    metadata: CallerMetadata,
 }
 
 /// A request that a backend permits.
@@ -62,9 +64,11 @@ impl Responder {
     ) -> Result<Self, Vec<Problem>> {
         let policy = &loaded.policy;
         let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
-        let mut headers = policy.allow_response.set_headers.iter();
-        let shows_roles =
-            signer.is_some() || headers.any(|header| header.value.0.contains(&Piece::Roles));
+        let response = &policy.allow_response;
+        let mut by_role = response.metadata.iter().flat_map(|entry| &entry.values);
+        let shows_roles = signer.is_some()
+            || response.templates().any(|(.., template)| template.0.contains(&Piece::Roles))
+            || by_role.any(|(role, _)| role.is_some());
         Ok(Self {
             shows_roles,
             sanitizer: HeaderSanitizer::new(policy),
@@ -86,8 +90,10 @@ impl Responder {
         let template = TemplateValues { subject, roles, revision: &self.revision };
         let verified = caller.filter(|(_, trust)| *trust == Trust::Verified);
         let signer = self.signer.as_ref().zip(verified);
+        let response = &self.loaded.policy.allow_response;
         CallerHeaders {
-            values: answer::render(&self.loaded.policy.allow_response.set_headers, template),
+            values: answer::render(&response.set_headers, template),
+            metadata: metadata::render(&response.metadata, template),
             signed: signer.map(|(signer, (subject, _))| signer.prepare(subject, roles)),
         }
     }
@@ -130,7 +136,9 @@ impl Responder {
         };
         let rewritten = (!target.is_empty()).then_some(target);
         let (read_claims, cluster) = (None, None);
-        let allowed = Allowed { rule, subject, read_claims, path, cluster, rewritten, changes };
+        let metadata = &headers.metadata;
+        let allowed =
+            Allowed { rule, subject, read_claims, path, cluster, rewritten, changes, metadata };
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
     }
 
@@ -164,6 +172,7 @@ impl Responder {
 impl CallerHeaders {
     /// The bytes that they have allocated on the heap.
     pub(crate) fn heap_size(&self) -> usize {
-        self.values.heap_size() + self.signed.as_ref().map_or(0, SignedIdentity::heap_size)
+        let signed = self.signed.as_ref().map_or(0, SignedIdentity::heap_size);
+        self.values.heap_size() + signed + self.metadata.heap_size()
     }
 }

@@ -6,6 +6,7 @@ use identity::{CredentialsError, Subject, Verification};
 use search::Need;
 
 use crate::answer::ResponseHeader;
+use crate::metadata::{CallerMetadata, MetadataValue};
 use crate::reason::Reason;
 use crate::recorded::RecordedInputs;
 use crate::sanitizer::Changes;
@@ -61,6 +62,7 @@ pub struct Allowed<'a> {
     /// to the permitted indices, or has names in place of patterns.
     pub(crate) rewritten: Option<&'a str>,
     pub(crate) changes: Changes<'a>,
+    pub(crate) metadata: &'a CallerMetadata,
 }
 
 /// A denied request, and how it is answered. A *denial* is any answer that does not allow, with a
@@ -177,6 +179,11 @@ impl<'a> Allowed<'a> {
         self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
+    /// The dynamic metadata of the request, besides that of every request. No key occurs twice.
+    pub fn metadata(&self) -> impl Iterator<Item = (&'a str, MetadataValue<'a>)> + use<'a> {
+        self.metadata.values(self.rule)
+    }
+
     /// Names of request headers to remove: headers of `set_headers` without a value, headers of
     /// `remove_headers`, and headers of the request that an upstream may confuse with these, such
     /// as `x_user` with `x-user`. None is also in [`Allowed::set`]. A name may occur twice.
@@ -194,9 +201,11 @@ impl<'a> Allowed<'a> {
 
     /// Whether the changes are larger than [`MAX_CHANGES_BYTES`]. The request is then denied.
     pub(crate) fn is_too_large(&self) -> bool {
+        let metadata = self.metadata.size(self.rule);
         let bound = self.changes.bound().filter(|_| self.rewritten.is_none());
         debug_assert!(bound.is_none_or(|bound| bound >= self.size()), "{bound:?}");
-        bound.is_none_or(|bound| bound > MAX_CHANGES_BYTES) && self.size() > MAX_CHANGES_BYTES
+        bound.is_none_or(|bound| bound + metadata > MAX_CHANGES_BYTES)
+            && self.size() + metadata > MAX_CHANGES_BYTES
     }
 
     /// The length of all names and values of the changes.
@@ -206,7 +215,7 @@ impl<'a> Allowed<'a> {
     }
 }
 
-/// Maximum size of the changes to an allowed request, in bytes of names and values. They stay in
+/// Maximum size of the changes to an allowed request and of its metadata, in bytes of names and values. They stay in
 /// memory until Envoy reads them. Chosen, not measured: Envoy accepts 60 KiB of headers from a
 /// client by default (`max_request_headers_kb`). A request with more is denied, as
 /// [`Limit::ResponseSize`](crate::Limit::ResponseSize): a client can cause it, with long claims (S8

@@ -6,6 +6,7 @@ mod answers;
 mod api_keys;
 mod certificates;
 mod identity_header;
+mod metadata;
 mod paths;
 mod recorded;
 mod requests;

@@ -136,7 +136,7 @@ warnings! {
     TokenRole = "token-role",
     /// A path with a slash at its end, and no rule for the path without it.
     TrailingSlash = "trailing-slash",
-    /// A header with a claim of a token, where no tokens are accepted.
+    /// A header or metadata with a claim of a token, where no tokens are accepted.
     UnknownClaim = "unknown-claim",
     /// A granted name that nobody has; in the files of a search cluster, a role, an action group or
     /// a variable that does not exist, which grants nothing.

@@ -9,10 +9,12 @@
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod metadata;
 pub mod request;
 mod response;
 mod wire;
 
+pub use metadata::Metadata;
 pub use request::{CheckRequest, DecodeError, Header};
 pub use response::{EncodeError, Encoder};
 

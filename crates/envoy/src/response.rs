@@ -1,7 +1,8 @@
 //! Encodes a `CheckResponse`, with the five bytes that gRPC puts before a message (compression flag
 //! 0, length). So the result is the whole body of the gRPC response.
 
-use crate::wire::{varint_length, write_varint};
+use crate::metadata::Metadata;
+use crate::wire::{delimited_length, start, varint_length, write_varint};
 
 /// Why an answer cannot be encoded. The caller must answer with an error, never with an OK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,15 +32,15 @@ pub enum EncodeError {
 pub struct Encoder {
     fields: Vec<u8>,
     /// The dynamic metadata of the next answer.
-    metadata: Vec<u8>,
+    metadata: Metadata,
 }
 
-/// Maximum bytes of a value in dynamic metadata: the name of a user may be as long as a token.
+/// Maximum bytes of a text of [`Encoder::describe`]: the name of a user may be as long as a token.
 const MAX_METADATA_VALUE: usize = 1024;
 
-/// Maximum bytes of the buffer that an encoder keeps. Most answers take some hundred bytes; a
+/// Maximum bytes of each buffer that an encoder keeps. Most answers take some hundred bytes; a
 /// client can cause a long answer.
-const MAX_KEPT: usize = 16 << 10;
+pub(crate) const MAX_KEPT: usize = 16 << 10;
 
 impl Encoder {
     /// Sets the dynamic metadata of the next answer, for Envoy's access log. Omits empty texts, and
@@ -49,13 +50,13 @@ impl Encoder {
         for (key, value) in entries.filter(|(_, value)| !value.is_empty()) {
             let value =
                 value.get(..value.floor_char_boundary(MAX_METADATA_VALUE)).unwrap_or_default();
-            let value_length = delimited_length(value.len());
-            let entry_length = delimited_length(key.len()) + delimited_length(value_length);
-            start(&mut self.metadata, STRUCT_FIELDS, entry_length);
-            write_text(&mut self.metadata, KEY, key);
-            start(&mut self.metadata, VALUE, value_length);
-            write_text(&mut self.metadata, STRING_VALUE, value);
+            self.metadata.text(key, value);
         }
+    }
+
+    /// The dynamic metadata of the next answer, to add more to it.
+    pub fn metadata(&mut self) -> &mut Metadata {
+        &mut self.metadata
     }
 
     /// The answer that lets a request through: `set` replaces headers of the request, or its
@@ -122,9 +123,10 @@ impl Encoder {
     /// The whole answer: prefix, status, the written fields as the message with the key `response`,
     /// and metadata.
     fn message(&mut self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
-        let metadata =
-            if self.metadata.is_empty() { 0 } else { delimited_length(self.metadata.len()) };
-        let length = status.len() + delimited_length(self.fields.len()) + metadata;
+        let metadata = self.metadata.as_bytes();
+        let metadata_length =
+            if metadata.is_empty() { 0 } else { delimited_length(metadata.len()) };
+        let length = status.len() + delimited_length(self.fields.len()) + metadata_length;
         let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
         let mut message = Vec::with_capacity(PREFIX + length);
         message.push(0);
@@ -132,9 +134,9 @@ impl Encoder {
         message.extend_from_slice(status);
         start(&mut message, response, self.fields.len());
         message.extend_from_slice(&self.fields);
-        if !self.metadata.is_empty() {
-            start(&mut message, DYNAMIC_METADATA, self.metadata.len());
-            message.extend_from_slice(&self.metadata);
+        if !metadata.is_empty() {
+            start(&mut message, DYNAMIC_METADATA, metadata.len());
+            message.extend_from_slice(metadata);
             self.metadata.clear();
         }
         Ok(message)
@@ -152,10 +154,8 @@ const HEADERS_TO_REMOVE: u8 = 5 << 3 | 2; // OkHttpResponse
 const HTTP_STATUS: u8 = 1 << 3 | 2; // DeniedHttpResponse
 const BODY: u8 = 3 << 3 | 2; // DeniedHttpResponse
 const HEADER: u8 = 1 << 3 | 2; // HeaderValueOption
-const KEY: u8 = 1 << 3 | 2; // HeaderValue, an entry of Struct.fields
-const VALUE: u8 = 2 << 3 | 2; // HeaderValue, an entry of Struct.fields
-const STRUCT_FIELDS: u8 = 1 << 3 | 2; // google.protobuf.Struct
-const STRING_VALUE: u8 = 3 << 3 | 2; // google.protobuf.Value
+const KEY: u8 = 1 << 3 | 2; // HeaderValue
+const VALUE: u8 = 2 << 3 | 2; // HeaderValue
 
 /// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present,
 /// so that an OK is explicit and no client has to infer it from a missing field.
@@ -175,12 +175,6 @@ const fn grpc_code(status: usize) -> u8 {
         401 => 16,
         _ => 7,
     }
-}
-
-/// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers
-/// below 16), its length, its content.
-const fn delimited_length(length: usize) -> usize {
-    1 + varint_length(length) + length
 }
 
 const fn header_option_length(name: &str, value: &str) -> usize {
@@ -209,11 +203,6 @@ fn write_text(buffer: &mut Vec<u8>, key: u8, text: &str) {
         start(buffer, key, text.len());
         buffer.extend_from_slice(text.as_bytes());
     }
-}
-
-fn start(buffer: &mut Vec<u8>, key: u8, length: usize) {
-    buffer.push(key);
-    write_varint(buffer, length);
 }
 
 fn check_path(path: &str) -> Result<(), EncodeError> {

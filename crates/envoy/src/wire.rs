@@ -121,6 +121,18 @@ pub(crate) fn write_varint(buffer: &mut Vec<u8>, mut value: usize) {
     buffer.push(low_seven(value));
 }
 
+/// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers
+/// below 16), its length, its content.
+pub(crate) const fn delimited_length(length: usize) -> usize {
+    1 + varint_length(length) + length
+}
+
+/// Writes the key and the length of a length-delimited field.
+pub(crate) fn start(buffer: &mut Vec<u8>, key: u8, length: usize) {
+    buffer.push(key);
+    write_varint(buffer, length);
+}
+
 fn low_seven(value: usize) -> u8 {
     u8::try_from(value & 0x7F).unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use envoy::{CheckRequest, DecodeError, EncodeError, Encoder, Header};
+use envoy::{CheckRequest, DecodeError, EncodeError, Encoder, Header, Metadata};
 use envoy_types::pb::envoy::config::core::v3 as core;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer, Request};
@@ -234,6 +234,42 @@ fn prost_decodes_dynamic_metadata() {
         assert_eq!(texts, [("decision", "denied"), ("long", &*"ä".repeat(512)), ("user", "älice")]);
         assert_eq!(read(&answer().unwrap()).dynamic_metadata, None);
     }
+}
+
+#[test]
+fn prost_decodes_metadata_of_each_type() {
+    use envoy_types::pb::google::protobuf::value::Kind;
+    let mut encoder = Encoder::default();
+    encoder.describe([("decision", "allowed")].into_iter());
+    let mut limit = Metadata::default();
+    limit.text("unit", "HOUR");
+    limit.number("requests_per_unit", 1000.0);
+    let metadata = encoder.metadata();
+    metadata.text("empty", "");
+    metadata.number("zero", 0.0);
+    metadata.number("large", -9_007_199_254_740_992.0);
+    metadata.boolean("on", true);
+    metadata.boolean("off", false);
+    metadata.text("long", &"ä".repeat(8192));
+    metadata.fields("limit", &limit);
+    metadata.fields("none", &Metadata::default());
+    let answer = encoder.allowed(std::iter::empty(), std::iter::empty()).unwrap();
+    let mut fields = read(&answer).dynamic_metadata.unwrap().fields;
+    let mut kind = |key: &str| fields.remove(key).unwrap().kind.unwrap();
+    assert_eq!(kind("decision"), Kind::StringValue("allowed".into()));
+    assert_eq!(kind("empty"), Kind::StringValue(String::new()));
+    assert_eq!(kind("zero"), Kind::NumberValue(0.0));
+    assert_eq!(kind("large"), Kind::NumberValue(-9_007_199_254_740_992.0));
+    assert_eq!(kind("on"), Kind::BoolValue(true));
+    assert_eq!(kind("off"), Kind::BoolValue(false));
+    assert_eq!(kind("long"), Kind::StringValue("ä".repeat(8192)));
+    let Kind::StructValue(limit) = kind("limit") else { panic!("not a struct") };
+    assert_eq!(limit.fields["unit"].kind, Some(Kind::StringValue("HOUR".into())));
+    assert_eq!(limit.fields["requests_per_unit"].kind, Some(Kind::NumberValue(1000.0)));
+    assert_eq!(kind("none"), Kind::StructValue(Default::default()));
+    assert!(fields.is_empty());
+    let next = encoder.allowed(std::iter::empty(), std::iter::empty()).unwrap();
+    assert_eq!(read(&next).dynamic_metadata, None);
 }
 
 fn line() -> impl Strategy<Value = (String, String)> {

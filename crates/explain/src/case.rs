@@ -9,6 +9,7 @@ use policy::model::Identity;
 use serde_json::Value;
 
 use crate::Explainer;
+use crate::metadata::metadata;
 use crate::notes::Token;
 use crate::subjects::{subject_named, subject_of_claims};
 
@@ -26,6 +27,9 @@ pub struct CaseOutcome {
     /// If allowed, the headers of the request that the upstream receives; if denied, the headers of
     /// the answer. Names are in lower case.
     pub headers: Vec<(String, String)>,
+    /// If allowed, the dynamic metadata that the policy chooses, as texts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<(String, String)>,
     /// The differences from the expected outcome, in words. If there are none, the case passes.
     pub failures: Vec<String>,
     /// A likely mistake in the case, although it may pass.
@@ -140,6 +144,10 @@ fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
         rule,
         reason,
         headers,
+        metadata: match verdict {
+            Verdict::Allowed(allowed) => metadata(allowed),
+            Verdict::Denied(_) => Vec::new(),
+        },
         failures: Vec::new(),
         warning: None,
     }
@@ -165,6 +173,9 @@ fn failures(expect: &Expect, outcome: &CaseOutcome) -> Vec<String> {
     compared.extend(expect.headers.iter().map(|(name, value)| {
         (format!("header {name}"), value.clone(), joined(&outcome.headers, name))
     }));
+    compared.extend(expect.metadata.iter().map(|(key, value)| {
+        (format!("metadata {key}"), value.clone(), metadata_at(&outcome.metadata, key))
+    }));
     compared.retain(|(_, expected, actual)| expected != actual);
     let failures = compared.iter().map(|(subject, expected, actual)| {
         format!("{subject}: expected {}, got {}", quoted(expected), quoted(actual))
@@ -174,6 +185,14 @@ fn failures(expect: &Expect, outcome: &CaseOutcome) -> Vec<String> {
 
 fn quoted(value: &str) -> String {
     if value.is_empty() { "none".to_owned() } else { format!("`{value}`") }
+}
+
+/// The value of a key of metadata; of a key with keys of its own, all values.
+fn metadata_at(metadata: &[(String, String)], key: &str) -> String {
+    let values = metadata.iter().filter(|(name, _)| {
+        name.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    });
+    values.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// All values of a header, joined with commas (RFC 9110, 5.3).

@@ -28,6 +28,7 @@ use crate::conditions::{
     DecidingRule, ExplainedCondition, GivenHeaders, RequestVariables, depends_on,
     given_certificate, given_variables,
 };
+use crate::metadata::metadata;
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::{pattern_subject, unverified_subject};
@@ -104,6 +105,9 @@ pub struct Explanation {
     pub set_headers: Vec<(String, String)>,
     /// The headers that are removed from an allowed request.
     pub remove_headers: Vec<String>,
+    /// The dynamic metadata of an allowed request that the policy chooses, as texts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metadata: Vec<(String, String)>,
     /// The needs of a request to a search cluster, and what the caller lacks; `None` for other
     /// requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,6 +221,7 @@ impl Explainer<'_> {
                     allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned()));
                 explanation.set_headers = headers.collect();
                 explanation.remove_headers = allowed.remove().map(str::to_owned).collect();
+                explanation.metadata = metadata(allowed);
                 self.hide_identity(&mut explanation);
             }
         }

@@ -25,6 +25,7 @@ mod explanation;
 mod fixes;
 mod holders;
 mod mappings;
+mod metadata;
 mod named;
 mod names;
 mod notes;

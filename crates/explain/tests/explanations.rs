@@ -92,6 +92,19 @@ fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
 }
 
 #[test]
+fn metadata_is_shown_beside_headers() {
+    let metadata = "allow_response: { metadata: { rate: { staff: 5, else: 1 }, limit: { else: { unit: HOUR } } }, ";
+    let policy = POLICY.replace("allow_response: { ", metadata);
+    let why = explain_under(&policy, "DELETE", "/people/2", given("bob", &[], &[]));
+    let shown = why.to_string();
+    let expected =
+        "sets:    x-user: bob\nsets:    metadata rate: 5\nsets:    metadata limit.unit: HOUR\n";
+    assert!(shown.contains(expected), "{shown}");
+    let why = explain_under(&policy, "DELETE", "/people/1", given("bob", &[], &[]));
+    assert!(why.metadata.is_empty());
+}
+
+#[test]
 fn a_denied_request_is_explained_by_its_deny_rule() {
     let why = explain("DELETE", "/people/1", given("bob", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("denied")));

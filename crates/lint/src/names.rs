@@ -13,17 +13,17 @@ use crate::warnings::Warnings;
 const ADD_PREFIX: &str =
     "write the prefix of its source before the name, or remove the name from the grants";
 
-/// Warns of `{claims.…}` in a header where no tokens are accepted: it is then always empty.
+/// Warns of `{claims.…}` in a header or in metadata where no tokens are accepted: it is then always
+/// empty.
 pub(crate) fn claims_without_tokens(policy: &Policy, warnings: &mut Warnings) {
     if !policy.identity.jwt.is_empty() {
         return;
     }
-    for header in &policy.allow_response.set_headers {
-        if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
-            let message =
-                format!("`{}` is always without its claim: no tokens are accepted", header.name);
-            let problem = Problem::warning(header.at.clone(), Warning::UnknownClaim, message);
-            let help = "add an issuer under `identity.jwt`, or leave the header out";
+    for (name, at, template) in policy.allow_response.templates() {
+        if template.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
+            let message = format!("`{name}` is always without its claim: no tokens are accepted");
+            let problem = Problem::warning(at.clone(), Warning::UnknownClaim, message);
+            let help = "add an issuer under `identity.jwt`, or leave it out";
             warnings.push(problem.help(help));
         }
     }

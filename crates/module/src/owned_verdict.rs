@@ -3,12 +3,13 @@
 //! allocates nothing here.
 
 use std::ops::Range;
+use std::sync::Once;
 
-use authorizer::{PartialBulk, Verdict};
+use authorizer::{MetadataValue, PartialBulk, Verdict};
 use identity::Subject;
 use smallvec::SmallVec;
 
-use crate::abi::{Filter, Handled, Reply, Stream};
+use crate::abi::{self, Filter, Handled, Level, Reply, Stream};
 
 /// An owned copy of a verdict.
 #[derive(Debug, Default)]
@@ -18,8 +19,12 @@ pub(crate) struct OwnedVerdict {
     /// The status of a denial; 0 for an allowed request.
     status: u16,
     reason: &'static str,
-    /// The dynamic metadata, if the request gets any.
+    /// What was decided, if the request is to get it as dynamic metadata.
     metadata: Option<Metadata>,
+    /// The metadata that the policy chooses.
+    chosen: Vec<(Range<usize>, Chosen)>,
+    /// Further such metadata: keys whose values have keys of their own.
+    fields: envoy::Metadata,
     /// Headers to set, of the request or of the denial.
     set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
@@ -36,6 +41,13 @@ struct Metadata {
 }
 
 #[derive(Debug)]
+enum Chosen {
+    Text(Range<usize>),
+    Number(f64),
+    Boolean(bool),
+}
+
+#[derive(Debug)]
 struct SetHeader {
     name: Range<usize>,
     value: Range<usize>,
@@ -43,16 +55,22 @@ struct SetHeader {
     replaces: bool,
 }
 
+/// The namespace of dynamic metadata.
+const NAMESPACE: &str = "rolegate";
+
 /// Maximum capacity that is kept for the next request, in bytes.
 const MAX_KEPT: usize = 16 << 10;
 
 impl OwnedVerdict {
-    /// Copies a verdict. With the revision of the policy, if the request is to get metadata.
+    /// Copies a verdict. With the revision of the policy, if the request is to get what was decided
+    /// as metadata.
     pub(crate) fn set(&mut self, verdict: &Verdict<'_>, revision: Option<&str>) {
         self.text.clear();
         self.text.shrink_to(MAX_KEPT);
         self.set.clear();
         self.remove.clear();
+        self.chosen.clear();
+        self.fields.clear();
         self.body = 0..0;
         self.bulk = None;
         let (rule, subject) = match verdict {
@@ -69,6 +87,7 @@ impl OwnedVerdict {
                     let name = self.copy(name);
                     self.remove.push(name);
                 }
+                allowed.metadata().for_each(|(key, value)| self.choose(key, value));
                 self.bulk = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone());
                 (Some(allowed.rule), allowed.subject)
             }
@@ -133,6 +152,7 @@ impl OwnedVerdict {
 
     /// Lets the request go on, which [`Self::change`] has changed, or answers it.
     pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>) -> Handled {
+        self.set_chosen(&mut stream);
         if let Some(metadata) = &self.metadata {
             self.set_metadata(metadata, &mut stream);
         }
@@ -161,7 +181,34 @@ impl OwnedVerdict {
         ];
         let entries: SmallVec<[_; 5]> =
             entries.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-        stream.set_metadata("rolegate", &entries);
+        stream.set_metadata(NAMESPACE, &entries);
+    }
+
+    fn choose(&mut self, key: &str, value: MetadataValue<'_>) {
+        let chosen = match value {
+            MetadataValue::Text(text) => Chosen::Text(self.copy(&text)),
+            MetadataValue::Number(number) => Chosen::Number(server::exact(number)),
+            MetadataValue::Boolean(value) => Chosen::Boolean(value),
+            MetadataValue::Fields(_) => return server::add_metadata(&mut self.fields, key, value),
+        };
+        let key = self.copy(key);
+        self.chosen.push((key, chosen));
+    }
+
+    fn set_chosen<F: Filter>(&self, stream: &mut Stream<'_, F>) {
+        let fields = self.fields.as_bytes();
+        // First: setting them may replace the others.
+        if !fields.is_empty() && !stream.set_metadata_struct(NAMESPACE, fields) {
+            warn_of_fields();
+        }
+        for (key, value) in &self.chosen {
+            let key = std::str::from_utf8(self.at(key)).unwrap_or_default();
+            match value {
+                Chosen::Text(text) => stream.set_metadata(NAMESPACE, &[(key, self.at(text))]),
+                Chosen::Number(number) => stream.set_metadata_number(NAMESPACE, key, *number),
+                Chosen::Boolean(value) => stream.set_metadata_boolean(NAMESPACE, key, *value),
+            }
+        }
     }
 
     fn copy(&mut self, text: &str) -> Range<usize> {
@@ -174,6 +221,17 @@ impl OwnedVerdict {
         // Each range was returned by `copy` since the text was cleared.
         self.text.get(range.clone()).unwrap_or_default()
     }
+}
+
+/// Logs once that metadata whose values have keys of their own is left out.
+fn warn_of_fields() {
+    static LOGGED: Once = Once::new();
+    LOGGED.call_once(|| {
+        abi::log(
+            Level::Warn,
+            "rolegate: metadata whose values have keys of their own is left out: it needs Envoy 1.40",
+        );
+    });
 }
 
 /// Replaces the body, and asks the cluster for a response to which errors can be added: not

@@ -70,7 +70,7 @@ pub enum Credentials {
 }
 
 /// The expected outcome. Fields that are `None` or empty are not checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Expect {
     /// The HTTP status; 200 for an allowed request.
     pub status: u16,
@@ -81,6 +81,9 @@ pub struct Expect {
     /// Headers: of the upstream request if the request is allowed, else of the response. An empty
     /// value means that the header must be absent.
     pub headers: Vec<(String, String)>,
+    /// Dynamic metadata of an allowed request, as texts. The key of a value in `limit` is
+    /// `limit.KEY`. An empty value means that the key must be absent.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// Parses the text of a `cases.yaml`.

@@ -138,6 +138,7 @@ const KEYS: &[KeyHint] = &[
     ("`certificates`", &["source"], Some("from"), ""),
     ("`certificates`", &["names", "subjects", "sans"], Some("users"), ""),
     ("`allow_response`", &["headers"], Some("set_headers"), ""),
+    ("`allow_response`", &["dynamic_metadata"], Some("metadata"), ""),
 ];
 
 const CONDITIONS: &[&str] = &[

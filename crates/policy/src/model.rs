@@ -309,7 +309,7 @@ impl fmt::Display for ClaimValue {
     }
 }
 
-/// Changes to the headers of an allowed request.
+/// Changes to an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {
     /// Headers that are set, and replace headers of the request. A header with an empty value is
@@ -317,6 +317,33 @@ pub struct AllowResponse {
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
     pub remove_headers: Vec<Arc<str>>,
+    /// Dynamic metadata, for Envoy's later filters and its access log.
+    pub metadata: Vec<MetadataEntry>,
+}
+
+/// A key of dynamic metadata.
+#[derive(Clone, Debug)]
+pub struct MetadataEntry {
+    /// The key: letters, digits, `_` and `-`. Not one that rolegate or Envoy sets.
+    pub key: Arc<str>,
+    /// Its values, each for the callers with a role; the last may be for everyone. A caller gets the
+    /// first that is for it.
+    pub values: Vec<(Option<ListedRole>, MetadataValue)>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// A value of dynamic metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetadataValue {
+    /// A text. Its key is left out where a placeholder has no value.
+    Text(Template),
+    /// A number that a `double` holds exactly.
+    Number(i64),
+    /// A boolean.
+    Boolean(bool),
+    /// Values with keys of their own. None of them is another `Fields`.
+    Fields(Vec<(Arc<str>, MetadataValue)>),
 }
 
 /// A header that is set on an allowed request.
@@ -485,6 +512,31 @@ impl Identity {
             [.., (length, _), (longest, _)] if length == longest => None,
             [.., (_, source)] => Some(source),
             [] => None,
+        }
+    }
+}
+
+impl AllowResponse {
+    /// Every text with placeholders: the name of its header or its key of metadata, and its place.
+    pub fn templates(&self) -> impl Iterator<Item = (&Arc<str>, &Place, &Template)> {
+        let headers = self.set_headers.iter();
+        let metadata = self.metadata.iter().flat_map(|entry| {
+            let templates = entry.values.iter().flat_map(|(_, value)| value.templates());
+            templates.map(move |template| (&entry.key, &entry.at, template))
+        });
+        headers.map(|header| (&header.name, &header.at, &header.value)).chain(metadata)
+    }
+}
+
+impl MetadataValue {
+    /// Its texts with placeholders.
+    fn templates(&self) -> Vec<&Template> {
+        match self {
+            Self::Text(template) => vec![template],
+            Self::Number(_) | Self::Boolean(_) => Vec::new(),
+            Self::Fields(fields) => {
+                fields.iter().flat_map(|(_, value)| value.templates()).collect()
+            }
         }
     }
 }

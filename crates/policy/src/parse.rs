@@ -13,6 +13,7 @@ mod host;
 pub mod htpasswd;
 mod identity_header;
 mod jwt;
+mod metadata;
 pub(crate) mod method;
 mod path;
 mod percent;

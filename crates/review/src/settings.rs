@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use policy::model::{
     ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, CertificateSource, Certificates, DocumentSecurity,
-    IdentityHeader, Inventory, Issuer, Keys, NamePattern, NameTemplate, Piece, RequiredClaim,
+    IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern, NameTemplate, Piece, RequiredClaim,
     RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
@@ -144,11 +144,19 @@ impl<'p> SettingsBuilder<'p> {
             self.show(&[&path], Some(template(&header.value)));
         }
         self.list(&[], "allow_response.remove_headers", &response.remove_headers);
+        for entry in &response.metadata {
+            let values = entry.values.iter().map(|(role, value)| match role {
+                Some(role) => format!("{}: {}", role.name, metadata(value)),
+                None => metadata(value),
+            });
+            let path = format!("allow_response.metadata.{}", entry.key);
+            self.show(&[&path], Some(values.collect::<Vec<_>>().join(", else ")));
+        }
         if with_role_names {
             let names = policy.roles.iter().map(|role| Arc::clone(&role.name));
             let names: Vec<_> =
                 names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
-            self.list(&[], "role names for headers with `{roles}`", &names);
+            self.list(&[], "role names for texts with `{roles}`", &names);
         }
         let response = &policy.deny_response;
         self.hide(&["deny_response.body"], response.body.iter().map(|body| body.as_bytes()));
@@ -343,9 +351,9 @@ impl<'p> SettingsBuilder<'p> {
     }
 }
 
-/// Whether a header tells the application the names of roles, so that a renamed role matters.
+/// Whether a header or metadata has the names of roles, so that a renamed role matters.
 fn tells_role_names(policy: &Policy) -> bool {
-    policy.allow_response.set_headers.iter().any(|header| header.value.0.contains(&Piece::Roles))
+    policy.allow_response.templates().any(|(.., template)| template.0.contains(&Piece::Roles))
 }
 
 /// Warns of each header that only the old policy overwrote or removed on every request.
@@ -380,6 +388,19 @@ fn shown_name(name: &NamePattern, template: &NameTemplate) -> String {
 
 fn text(value: &Arc<str>) -> Option<String> {
     (!value.is_empty()).then(|| value.to_string())
+}
+
+/// A value of metadata. A text is in quotes, so that it differs from a number.
+fn metadata(value: &MetadataValue) -> String {
+    match value {
+        MetadataValue::Text(text) => format!("\"{}\"", template(text)),
+        MetadataValue::Number(number) => number.to_string(),
+        MetadataValue::Boolean(value) => value.to_string(),
+        MetadataValue::Fields(fields) => {
+            let fields = fields.iter().map(|(key, value)| format!("{key}: {}", metadata(value)));
+            format!("{{ {} }}", fields.collect::<Vec<_>>().join(", "))
+        }
+    }
 }
 
 fn template(template: &Template) -> String {

@@ -10,8 +10,10 @@ mod address;
 pub mod admin;
 pub mod grpc;
 mod listener;
+mod metadata;
 mod socket;
 
 pub use address::{Address, AddressError, AdminAddress};
 pub use listener::Listener;
+pub use metadata::{add_metadata, exact};
 pub use socket::{BindError, BoundSocket, SocketFile};

@@ -87,9 +87,10 @@ pub struct Settings {
     /// Whether the application speaks HTTP/2, as gRPC servers do. One application is behind all
     /// listeners.
     pub http2_app: bool,
-    /// More HTTP filters, in front of the router, as a list in YAML. Only for a listener without
-    /// targets.
+    /// More HTTP filters, in front of the router, as a list in YAML.
     pub filters: String,
+    /// More clusters, as a list in YAML.
+    pub clusters: String,
 }
 
 impl Default for Settings {
@@ -108,6 +109,7 @@ impl Default for Settings {
             disabled: false,
             http2_app: false,
             filters: String::new(),
+            clusters: String::new(),
         }
     }
 }
@@ -304,6 +306,9 @@ fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<V
     let mut clusters = vec![application];
     let with_cluster = listeners.iter().filter(|listener| !listener.targets.is_empty());
     clusters.extend(with_cluster.map(|listener| listener.cluster(rolegate.clone())));
+    for listener in listeners {
+        clusters.extend(list(&listener.settings.clusters)?);
+    }
     let listeners = listeners.iter().map(|wanted| wanted.listener(listener.clone(), port));
     resources["listeners"] = listeners.collect::<Result<_, _>>()?;
     resources["clusters"] = clusters.into();
@@ -331,9 +336,6 @@ impl Listener {
         let mut route_settings = json!({});
         if self.targets.is_empty() {
             filters.extend(self.module.as_ref().map(Module::filter).transpose()?);
-            if let Some(Value::Array(more)) = yaml_of(&settings.filters)?.pop() {
-                filters.extend(more);
-            }
             if settings.disabled {
                 route_settings["rolegate"] = disabled();
             }
@@ -344,6 +346,7 @@ impl Listener {
                 route_settings["envoy.filters.http.ext_authz"] = buffered();
             }
         }
+        filters.extend(list(&settings.filters)?);
         filters.push(router);
         manager["http_filters"] = filters.into();
         manager["route_config"]["virtual_hosts"][0]["typed_per_filter_config"] = route_settings;
@@ -415,6 +418,14 @@ impl Module {
             }
         }
         Ok(filter)
+    }
+}
+
+/// The items of a list in YAML; none if the text is empty.
+fn list(text: &str) -> Result<Vec<Value>, Failed> {
+    match yaml_of(text)?.pop() {
+        Some(Value::Array(items)) => Ok(items),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is
 //! dropped. Then [`app`], [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium;
-//! [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs;
+//! [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs; [`rate_limits`] counts;
 //! [`golden`] checks a running stack against the `cases.yaml` of a policy; [`pages`] reads the
 //! tables of a page, for tests that compare them with the code.
 
@@ -24,6 +24,7 @@ pub mod pages;
 pub mod policies;
 pub mod port;
 mod process;
+pub mod rate_limits;
 pub mod rolegate;
 mod stack;
 pub mod tokens;
@@ -34,5 +35,6 @@ pub use browser::Browser;
 pub use client::block_on;
 pub use envoy::Envoy;
 pub use process::{Failed, Process, Stdout, repository};
+pub use rate_limits::RateLimits;
 pub use rolegate::Rolegate;
 pub use stack::{Options, Stack, program};

@@ -25,6 +25,7 @@ async fn without_rolegate_every_request_is_denied() {
             http2_app: false,
             failure_mode_allow: false,
             filters: String::new(),
+            clusters: String::new(),
         },
     ] {
         let folder = tempfile::tempdir().unwrap();

@@ -34,6 +34,9 @@ impl Display for Explanation {
         for (name, value) in &self.set_headers {
             write!(f, "\nsets:    {name}: {}", OneLine(value))?;
         }
+        for (key, value) in &self.metadata {
+            write!(f, "\nsets:    metadata {key}: {}", OneLine(value))?;
+        }
         if !self.remove_headers.is_empty() {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
         }

@@ -79,6 +79,9 @@ type Object = *mut c_void;
 pub(super) type Define =
     unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
 
+/// Not in each Envoy of [`ENVOYS`].
+pub(super) type SetMetadataStruct = unsafe extern "C" fn(Object, Buffer, Buffer);
+
 macro_rules! callbacks {
     ($(
         $(#[$about:meta])*
@@ -91,6 +94,8 @@ macro_rules! callbacks {
                 $(#[$about])*
                 pub $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,
             )*
+            /// Stream, namespace, a `google.protobuf.Struct`. New in 1.40.
+            pub set_metadata_struct: Option<SetMetadataStruct>,
         }
 
         impl Callbacks {
@@ -117,6 +122,14 @@ macro_rules! callbacks {
                             >(function)
                         }
                     },)*
+                    set_metadata_struct: {
+                        let name = c"envoy_dynamic_module_callback_http_set_dynamic_metadata_struct";
+                        let function = symbol(name);
+                        // SAFETY: null is `None`; else this is the function with this name.
+                        unsafe {
+                            mem::transmute::<*mut c_void, Option<SetMetadataStruct>>(function)
+                        }
+                    },
                 })
             }
         }
@@ -192,6 +205,12 @@ callbacks! {
     /// faster.
     set_metadata: fn(Object, Buffer, Buffer, Buffer) =
         c"envoy_dynamic_module_callback_http_set_dynamic_metadata_string";
+    /// As `set_metadata`, with a number.
+    set_metadata_number: fn(Object, Buffer, Buffer, f64) =
+        c"envoy_dynamic_module_callback_http_set_dynamic_metadata_number";
+    /// As `set_metadata`, with a boolean.
+    set_metadata_boolean: fn(Object, Buffer, Buffer, bool) =
+        c"envoy_dynamic_module_callback_http_set_dynamic_metadata_bool";
     /// Stream: the pointer that the hook for a route's configuration returned, or null.
     route: fn(Object) -> *const c_void =
         c"envoy_dynamic_module_callback_get_most_specific_route_config";

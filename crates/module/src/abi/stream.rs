@@ -225,6 +225,33 @@ impl<F: Filter> Stream<'_, F> {
         }
     }
 
+    /// Sets a number of dynamic metadata.
+    pub fn set_metadata_number(&mut self, namespace: &str, key: &str, value: f64) {
+        let Message { callbacks, envoy, .. } = self.message;
+        let [namespace, key] = [namespace, key].map(|text| Buffer::new(text.as_bytes()));
+        // SAFETY: `envoy` is alive; all is copied before the call returns.
+        unsafe { (callbacks.set_metadata_number)(envoy, namespace, key, value) };
+    }
+
+    /// Sets a boolean of dynamic metadata.
+    pub fn set_metadata_boolean(&mut self, namespace: &str, key: &str, value: bool) {
+        let Message { callbacks, envoy, .. } = self.message;
+        let [namespace, key] = [namespace, key].map(|text| Buffer::new(text.as_bytes()));
+        // SAFETY: as in `set_metadata_number`.
+        unsafe { (callbacks.set_metadata_boolean)(envoy, namespace, key, value) };
+    }
+
+    /// Sets all keys of a `google.protobuf.Struct`; others of the namespace may be lost. Returns
+    /// false if this Envoy is too old for it.
+    pub fn set_metadata_struct(&mut self, namespace: &str, message: &[u8]) -> bool {
+        let Message { callbacks, envoy, .. } = self.message;
+        let [namespace, message] = [namespace.as_bytes(), message].map(Buffer::new);
+        let Some(set) = callbacks.set_metadata_struct else { return false };
+        // SAFETY: as in `set_metadata_number`.
+        unsafe { set(envoy, namespace, message) };
+        true
+    }
+
     /// Adds `by` to a counter.
     pub fn count(&self, counter: Counter, by: u64) {
         let Message { callbacks, envoy, .. } = self.message;

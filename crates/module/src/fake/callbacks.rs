@@ -38,6 +38,10 @@ pub(super) fn install() {
         set_buffer_limit,
         attribute,
         set_metadata,
+        set_metadata_number,
+        set_metadata_boolean,
+        // As in an Envoy before 1.40.
+        set_metadata_struct: None,
         route,
         resume,
         scheduler_new,
@@ -295,6 +299,26 @@ unsafe extern "C" fn set_metadata(
 ) {
     let key = format!("{}.{}", text(namespace), text(key));
     stream(envoy).metadata.borrow_mut().insert(key, text(value));
+}
+
+unsafe extern "C" fn set_metadata_number(
+    envoy: *mut c_void,
+    namespace: Buffer,
+    key: Buffer,
+    value: f64,
+) {
+    let key = format!("{}.{}", text(namespace), text(key));
+    stream(envoy).metadata.borrow_mut().insert(key, format!("{value:?}"));
+}
+
+unsafe extern "C" fn set_metadata_boolean(
+    envoy: *mut c_void,
+    namespace: Buffer,
+    key: Buffer,
+    value: bool,
+) {
+    let key = format!("{}.{}", text(namespace), text(key));
+    stream(envoy).metadata.borrow_mut().insert(key, value.to_string());
 }
 
 unsafe extern "C" fn route(envoy: *mut c_void) -> *const c_void {

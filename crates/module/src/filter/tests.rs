@@ -226,6 +226,29 @@ fn metadata_say_what_was_decided() {
     assert_eq!(of("revision").map(|revision| revision.len()), Some(12));
 }
 
+/// With the setting `metadata` and without. Fields need a newer Envoy than the fake one.
+#[test]
+fn metadata_of_the_policy_is_set_for_an_allowed_request() {
+    let chosen = "allow_response: { metadata: { name: \"{user}\", rate: { reader: 1000, else: 1 }, \
+        on: true, limit: { else: { unit: HOUR } } },";
+    let test = Test::with(&POLICY.replace("allow_response: {", chosen));
+    for (more, decision) in [("", None), (r#", "metadata": true"#, Some("allowed"))] {
+        let host = test.host(more);
+        let value = |stream: &FakeStream<'_, Authorization>, key: &str| {
+            stream.metadata(&format!("rolegate.{key}"))
+        };
+        let allowed = get(&host, "/reports/1", &[("authorization", &basic("ann:password"))]);
+        assert_eq!(decided(&allowed), 200);
+        let keys = ["name", "rate", "on", "limit", "decision"];
+        let values = keys.map(|key| value(&allowed, key));
+        let expected = [Some("ann"), Some("1000.0"), Some("true"), None, decision];
+        assert_eq!(values.each_ref().map(Option::as_deref), expected);
+        let denied = get(&host, "/reports/1", &[("authorization", &basic("bob:password"))]);
+        assert_eq!(decided(&denied), 403);
+        assert_eq!(["name", "rate", "on"].map(|key| value(&denied, key)), [None, None, None]);
+    }
+}
+
 #[test]
 fn a_stream_that_ends_while_it_waits_is_forgotten() {
     let test = Test::new();

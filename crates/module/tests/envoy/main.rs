@@ -1,5 +1,5 @@
 //! The library in real Envoys: those in `.tools/`, or that `ENVOY=` and `ENVOY_OLDER=` name.
-//! `cases`, `requests` and `under_load` are the tests of the sidecar. Of its `faults`, which are
+//! `cases`, `rate_limits`, `requests` and `under_load` are the tests of the sidecar. Of its `faults`, which are
 //! those of another process, the counterparts here are a hash that takes too long (`pauses`), a
 //! panic (`abi/tests.rs`), and a configuration that Envoy rejects (`configuration`).
 
@@ -34,6 +34,8 @@ mod identity_header;
 mod listeners;
 mod otlp;
 mod pauses;
+#[path = "../../../rolegate/tests/envoy/rate_limits.rs"]
+mod rate_limits;
 #[path = "../../../rolegate/tests/envoy/requests.rs"]
 mod requests;
 #[path = "../../../rolegate/tests/envoy/search.rs"]

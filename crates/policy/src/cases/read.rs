@@ -214,16 +214,23 @@ fn read_pairs(
 fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
     if matches!(node.value, Value::Scalar(_)) {
         let status = read_status(reader, node)?;
-        return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
+        return Some(Expect { status, ..Expect::default() });
     }
-    let fields =
-        reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
+    let keys = ["status", "rule", "reason", "headers", "metadata"];
+    let fields = reader.filled_fields(node, "`expect`", &keys)?;
     let status = reader.required(&fields, "status", "write a number such as `200`, `401` or `403`");
     let status = status.and_then(|node| read_status(reader, node));
     let rule = read_text(reader, &fields, "rule");
     let reason = read_text(reader, &fields, "reason");
     let headers = fields.value("headers").map(|node| read_expected_headers(reader, node));
-    Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
+    let metadata = fields.value("metadata").map(|node| read_expected_metadata(reader, node));
+    Some(Expect {
+        status: status?,
+        rule,
+        reason,
+        headers: headers.unwrap_or_default(),
+        metadata: metadata.unwrap_or_default(),
+    })
 }
 
 /// Expected headers; a header without a value must be absent.
@@ -231,14 +238,38 @@ fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, Strin
     let entries = reader.entries(node, "`headers`");
     let mut headers = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        let value = if node.is_nothing() {
-            Some("")
-        } else {
-            reader.text(node, "the value of a header").map(|text| text.text)
-        };
-        headers.extend(value.map(|value| (key.text.to_string(), value.to_owned())));
+        let value = read_expected_value(reader, node, "the value of a header");
+        headers.extend(value.map(|value| (key.text.to_string(), value)));
     }
     headers
+}
+
+/// Expected metadata; a key without a value must be absent.
+fn read_expected_metadata(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
+    const VALUE: &str = "a value of metadata";
+    let entries = reader.entries(node, "`metadata`");
+    let mut metadata = Vec::new();
+    for (key, node) in entries.iter().flat_map(Fields::iter) {
+        if matches!(node.value, Value::Map(_)) {
+            let fields = reader.entries(node, VALUE);
+            for (field, node) in fields.iter().flat_map(Fields::iter) {
+                let value = read_expected_value(reader, node, VALUE);
+                metadata.extend(value.map(|value| (format!("{}.{}", key.text, field.text), value)));
+            }
+        } else {
+            let value = read_expected_value(reader, node, VALUE);
+            metadata.extend(value.map(|value| (key.text.to_string(), value)));
+        }
+    }
+    metadata
+}
+
+/// An expected text; empty without a value.
+fn read_expected_value(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
+    if node.is_nothing() {
+        return Some(String::new());
+    }
+    reader.text(node, what).map(|text| text.text.to_owned())
 }
 
 fn read_status(reader: &mut Reader, node: &Node) -> Option<u16> {

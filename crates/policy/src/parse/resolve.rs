@@ -60,6 +60,9 @@ pub(crate) fn resolve(
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
     let identity_header = policy.identity_header.map(|(_, section)| section);
     let search = policy.search.map(|(_, section)| section);
+    if !has_cluster {
+        names.check_metadata(&allow_response, problems);
+    }
     check_headers(&allow_response, identity_header.as_ref(), search.as_ref(), problems);
     check_key_header(&identity, search.as_ref(), problems);
     Policy {
@@ -216,6 +219,15 @@ impl Names {
         }
     }
 
+    /// Checks that values by role name roles of the policy.
+    fn check_metadata(&mut self, response: &AllowResponse, problems: &mut Vec<Problem>) {
+        let values = response.metadata.iter().flat_map(|entry| &entry.values);
+        for ListedRole { name, at } in values.filter_map(|(role, _)| role.as_ref()) {
+            let help = "define it under `roles`; keys with values for everyone go under `else`";
+            self.find_or_help(name, at, help, problems);
+        }
+    }
+
     fn resolve_grant(
         &mut self,
         unresolved: &UnresolvedGrant,
@@ -230,6 +242,17 @@ impl Names {
     }
 
     fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {
+        self.find_or_help(name, at, "define it under `roles`", problems)
+    }
+
+    /// The role with this name. Without one, an error with this help.
+    fn find_or_help(
+        &mut self,
+        name: &Arc<str>,
+        at: &Place,
+        help: &str,
+        problems: &mut Vec<Problem>,
+    ) -> Option<RoleId> {
         if let Some((id, _)) = self.by_name.get(name) {
             return Some(*id);
         }
@@ -239,7 +262,7 @@ impl Names {
             let names = self.in_order.iter().map(|name| &**name);
             problems.push(match self.suggestions.closest(name, names) {
                 Some(close) => problem.help(format!("did you mean `{close}`?")),
-                None => problem.help("define it under `roles`"),
+                None => problem.help(help),
             });
         }
         None

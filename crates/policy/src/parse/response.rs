@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader, Template};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::method::is_token;
-use crate::parse::template;
+use crate::parse::{metadata, template};
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, Warning};
 
 /// Headers that determine where a message ends.
 const FRAMING: &str = "connection content-length keep-alive te trailer transfer-encoding upgrade";
 
-/// The maximum length of a header value in bytes, before placeholders are filled in.
+/// The maximum length of a text in bytes, before placeholders are filled in.
 const MAX_LENGTH: usize = 8192;
 
 pub(crate) fn read_allow(
@@ -19,15 +19,15 @@ pub(crate) fn read_allow(
     _: &mut CachedFiles<'_>,
     (_, node): (&Key, &Node),
 ) -> Option<AllowResponse> {
-    let fields =
-        reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let keys = ["set_headers", "remove_headers", "metadata"];
+    let fields = reader.filled_fields(node, "`allow_response`", &keys)?;
     let mut response = AllowResponse::default();
     let mut places = HashMap::new();
     let headers =
         fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
     for (key, node) in headers.iter().flat_map(Fields::iter) {
         let name = changed_header(reader, &Text::from_key(key), &mut places);
-        let value = read_value(reader, node);
+        let value = read_template(reader, node, "the value of a header");
         if let (Some(name), Some(value)) = (name, value) {
             response.set_headers.push(SetHeader {
                 name: name.into(),
@@ -42,17 +42,20 @@ pub(crate) fn read_allow(
             response.remove_headers.extend(name.map(Into::into));
         }
     }
+    response.metadata =
+        fields.value("metadata").map(|node| metadata::read(reader, node)).unwrap_or_default();
     Some(response)
 }
 
-fn read_value(reader: &mut Reader, node: &Node) -> Option<Template> {
-    let text = reader.text(node, "the value of a header")?;
+/// The text of `what`, with placeholders.
+pub(crate) fn read_template(reader: &mut Reader, node: &Node, what: &str) -> Option<Template> {
+    let text = reader.text(node, what)?;
     if text.text.len() > MAX_LENGTH {
-        reader.error(text.at, format!("the value of a header has more than {MAX_LENGTH} bytes"));
+        reader.error(text.at, format!("{what} has more than {MAX_LENGTH} bytes"));
         return None;
     }
     if text.text.chars().any(char::is_control) {
-        reader.error(text.at, "the value of a header has a control character in it");
+        reader.error(text.at, format!("{what} has a control character in it"));
         return None;
     }
     template::read(reader, &text)

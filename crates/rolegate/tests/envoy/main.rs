@@ -1,4 +1,4 @@
-//! Envoy with the sidecar. `cases`, `grpc`, `identity_header`, `requests` and `under_load` are
+//! Envoy with the sidecar. `cases`, `grpc`, `identity_header`, `rate_limits`, `requests` and `under_load` are
 //! also compiled into the tests of the module, for an Envoy that authorizes by itself: they use
 //! [`each_form`], [`start`] and the constants below, of which each has its own.
 
@@ -17,6 +17,7 @@ mod identity_header;
 mod import;
 mod lint;
 mod minimal;
+mod rate_limits;
 mod requests;
 mod search;
 mod search_secured;

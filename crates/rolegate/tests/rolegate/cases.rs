@@ -102,6 +102,39 @@ fn a_case_may_name_a_user() {
     assert!(out.contains("5 cases passed, 0 failed"), "{out}");
 }
 
+#[test]
+fn a_case_may_expect_metadata() {
+    let folder = PolicyFolder::new(
+        "version: 1\nidentity: { basic: { verify: false } }\n\
+         roles: { gold: { allow: [GET /a] }, anyone: { allow: [GET /b] } }\n\
+         grants: { gold: { users: [ann] } }\n\
+         allow_response: { metadata: { name: \"{user}\", rate: { gold: 1000, else: 100 }, \
+         limit: { gold: { rate: 5, on: true } } } }\n",
+    );
+    let limit = "limit: { rate: 5, on: true, off: }";
+    for (expected, failures) in [
+        (format!("name: ann, rate: 1000, {limit}, other:"), &[][..]),
+        ("name: bob".to_owned(), &["metadata name: expected `bob`, got `ann`"][..]),
+        ("rate:".to_owned(), &["metadata rate: expected none, got `1000`"][..]),
+        ("limit:".to_owned(), &["metadata limit: expected none, got `5, true`"][..]),
+        ("limit: { rate: 4 }".to_owned(), &["metadata limit.rate: expected `4`, got `5`"][..]),
+    ] {
+        folder.write(
+            "cases.yaml",
+            &format!(
+                "- {{ name: gold, request: {{ path: /a, user: ann }}, expect: {{ status: 200, metadata: {{ {expected} }} }} }}\n\
+                 - {{ name: denied, request: {{ path: /a }}, expect: {{ status: 401, metadata: {{ rate: , name: }} }} }}\n\
+                 - {{ name: anyone, request: {{ path: /b }}, expect: {{ status: 200, metadata: {{ rate: 100, name: , limit: }} }} }}\n",
+            ),
+        );
+        let (code, out, err) = run(&["test", &folder.arg()]);
+        assert_eq!(code, if failures.is_empty() { 0 } else { 4 }, "{out}{err}");
+        for failure in failures {
+            assert!(out.contains(failure), "{out}{err}");
+        }
+    }
+}
+
 /// Whoever it tests cannot exist, so 403 says nothing.
 #[test]
 fn a_case_with_a_user_whom_no_source_can_have_fails() {

@@ -202,6 +202,25 @@ fn other_settings_are_listed_and_no_secret_is_shown() {
     assert_eq!(lines(&out), expected);
 }
 
+#[test]
+fn metadata_is_a_setting() {
+    let policy = |metadata: &str| {
+        let headers = "allow_response: {";
+        PolicyFolder::new(&OLD.replace(headers, &format!("{headers} metadata: {{ {metadata} }},")))
+    };
+    let old =
+        policy("limit: { editor: { rate: 5, unit: HOUR }, reader: 2, else: 1 }, tag: \"{user}\"");
+    let new = policy("limit: { editor: { rate: 5, unit: HOUR }, else: \"1\" }, on: true");
+    let (_, out, err) = run(&["diff", &old.arg(), &new.arg()]);
+    let expected = [
+        "setting: allow_response.metadata.limit changed from `editor: { rate: 5, unit: \"HOUR\" }, else reader: 2, else 1` \
+         to `editor: { rate: 5, unit: \"HOUR\" }, else \"1\"`",
+        "setting: allow_response.metadata.on added",
+        "setting: allow_response.metadata.tag removed",
+    ];
+    assert_eq!(lines(&out), expected, "{err}");
+}
+
 /// What a stale inventory permits is bounded by its age.
 #[test]
 fn each_setting_of_an_inventory_counts() {

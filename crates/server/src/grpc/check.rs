@@ -272,7 +272,12 @@ impl Checker {
         let mut encoder = self.encoder.borrow_mut();
         encoder.describe(metadata(verdict, context.authorizer).into_iter());
         match verdict {
-            Verdict::Allowed(allowed) => encoder.allowed(allowed.set(), allowed.remove()),
+            Verdict::Allowed(allowed) => {
+                for (key, value) in allowed.metadata() {
+                    crate::add_metadata(encoder.metadata(), key, value);
+                }
+                encoder.allowed(allowed.set(), allowed.remove())
+            }
             Verdict::Denied(denied) => {
                 let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
                 let explained =
@@ -298,7 +303,7 @@ fn certificate<'a>(decoded: &CheckRequest<'a>) -> Option<Certificate<'a>> {
     }
 }
 
-/// The dynamic metadata of a verdict. The module sets the same, if its setting `metadata` is on
+/// The dynamic metadata of every verdict. The module sets the same, if its setting `metadata` is on
 /// (`describe` in `module/src/owned_verdict.rs`).
 fn metadata<'v>(verdict: &Verdict<'v>, authorizer: &'v Authorizer) -> [(&'static str, &'v str); 5] {
     let (decision, reason, rule, subject) = match verdict {

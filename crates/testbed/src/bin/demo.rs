@@ -196,7 +196,7 @@ fn with_method(example: &Example, case: &Case, method: &str) -> Case {
             certificate: None,
             at: None,
         },
-        expect: Expect { status, rule: None, reason: None, headers: Vec::new() },
+        expect: Expect { status, ..Expect::default() },
         at: case.at.clone(),
     }
 }
