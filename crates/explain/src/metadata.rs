@@ -7,26 +7,20 @@ use authorizer::{Allowed, MetadataValue};
 pub(crate) fn metadata(allowed: &Allowed<'_>) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     for (key, value) in allowed.metadata() {
-        match value {
-            MetadataValue::Fields(fields) => {
-                texts.extend(
-                    fields
-                        .into_iter()
-                        .map(|(field, value)| (format!("{key}.{field}"), text(value))),
-                );
-            }
-            value => texts.push((key.to_owned(), text(value))),
-        }
+        add(key.to_owned(), value, &mut texts);
     }
     texts
 }
 
-fn text(value: MetadataValue<'_>) -> String {
+fn add(key: String, value: MetadataValue<'_>, texts: &mut Vec<(String, String)>) {
     match value {
-        MetadataValue::Text(text) => text.into_owned(),
-        MetadataValue::Number(number) => number.to_string(),
-        MetadataValue::Boolean(value) => value.to_string(),
-        // Fields have no further fields.
-        MetadataValue::Fields(_) => String::new(),
+        MetadataValue::Text(text) => texts.push((key, text.into_owned())),
+        MetadataValue::Number(number) => texts.push((key, number.to_string())),
+        MetadataValue::Boolean(value) => texts.push((key, value.to_string())),
+        MetadataValue::Fields(fields) => {
+            for (field, value) in fields {
+                add(format!("{key}.{field}"), value, texts);
+            }
+        }
     }
 }
