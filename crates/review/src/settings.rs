@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use policy::model::{
     ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, CertificateSource, Certificates, DocumentSecurity,
-    IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern, NameTemplate, Piece, RequiredClaim,
-    RolesFromToken, Search, Separator, Template,
+    IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern, NameTemplate, Piece,
+    RequiredClaim, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
