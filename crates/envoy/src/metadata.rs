@@ -1,11 +1,14 @@
 //! Encodes dynamic metadata: a `google.protobuf.Struct`.
 
-use crate::response::MAX_KEPT;
 use crate::wire::{delimited_length, start};
 
 /// A `google.protobuf.Struct`, encoded key by key.
 #[derive(Debug, Default)]
 pub struct Metadata(Vec<u8>);
+
+/// Maximum bytes of each buffer that an encoder keeps. Most answers take some hundred bytes; a
+/// client can cause a long answer.
+pub(crate) const MAX_KEPT: usize = 16 << 10;
 
 // Field keys: the field number and, in the low three bits, the wire type.
 const STRUCT_FIELDS: u8 = 1 << 3 | 2; // Struct

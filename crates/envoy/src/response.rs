@@ -1,7 +1,7 @@
 //! Encodes a `CheckResponse`, with the five bytes that gRPC puts before a message (compression flag
 //! 0, length). So the result is the whole body of the gRPC response.
 
-use crate::metadata::Metadata;
+use crate::metadata::{MAX_KEPT, Metadata};
 use crate::wire::{delimited_length, start, varint_length, write_varint};
 
 /// Why an answer cannot be encoded. The caller must answer with an error, never with an OK.
@@ -37,10 +37,6 @@ pub struct Encoder {
 
 /// Maximum bytes of a text of [`Encoder::describe`]: the name of a user may be as long as a token.
 const MAX_METADATA_VALUE: usize = 1024;
-
-/// Maximum bytes of each buffer that an encoder keeps. Most answers take some hundred bytes; a
-/// client can cause a long answer.
-pub(crate) const MAX_KEPT: usize = 16 << 10;
 
 impl Encoder {
     /// Sets the dynamic metadata of the next answer, for Envoy's access log. Omits empty texts, and

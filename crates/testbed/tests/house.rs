@@ -82,7 +82,10 @@ const ARROWS: &[(&str, &[&str])] = &[
             "console",
         ],
     ),
-    ("module", &["document", "policy", "identity", "authorizer", "runtime", "server", "console"]),
+    (
+        "module",
+        &["document", "policy", "identity", "authorizer", "envoy", "runtime", "server", "console"],
+    ),
     ("install", &[]),
     ("load", &[]),
     ("testbed", &["document", "policy", "load"]),

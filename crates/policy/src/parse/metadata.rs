@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{ListedRole, MetadataEntry, MetadataValue};
-use crate::parse::response::read_template;
+use crate::parse::template;
 use document::{Fields, Key, Node, Reader, Value};
 
 /// Keys that are set for every request: by rolegate, and the last by Envoy's `ext_authz`.
@@ -109,5 +109,5 @@ fn read_value(reader: &mut Reader, key: &str, node: &Node) -> Option<MetadataVal
             (_, _) => {}
         }
     }
-    read_template(reader, node, &format!("`{key}`")).map(MetadataValue::Text)
+    template::read_value(reader, node, &format!("`{key}`")).map(MetadataValue::Text)
 }

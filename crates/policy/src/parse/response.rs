@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader, Template};
+use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::method::is_token;
 use crate::parse::{metadata, template};
@@ -10,9 +10,6 @@ use document::{Fields, Key, Mark, Node, Problem, Reader, Text, Warning};
 
 /// Headers that determine where a message ends.
 const FRAMING: &str = "connection content-length keep-alive te trailer transfer-encoding upgrade";
-
-/// The maximum length of a text in bytes, before placeholders are filled in.
-const MAX_LENGTH: usize = 8192;
 
 pub(crate) fn read_allow(
     reader: &mut Reader,
@@ -27,7 +24,7 @@ pub(crate) fn read_allow(
         fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
     for (key, node) in headers.iter().flat_map(Fields::iter) {
         let name = changed_header(reader, &Text::from_key(key), &mut places);
-        let value = read_template(reader, node, "the value of a header");
+        let value = template::read_value(reader, node, "the value of a header");
         if let (Some(name), Some(value)) = (name, value) {
             response.set_headers.push(SetHeader {
                 name: name.into(),
@@ -45,20 +42,6 @@ pub(crate) fn read_allow(
     response.metadata =
         fields.value("metadata").map(|node| metadata::read(reader, node)).unwrap_or_default();
     Some(response)
-}
-
-/// The text of `what`, with placeholders.
-pub(crate) fn read_template(reader: &mut Reader, node: &Node, what: &str) -> Option<Template> {
-    let text = reader.text(node, what)?;
-    if text.text.len() > MAX_LENGTH {
-        reader.error(text.at, format!("{what} has more than {MAX_LENGTH} bytes"));
-        return None;
-    }
-    if text.text.chars().any(char::is_control) {
-        reader.error(text.at, format!("{what} has a control character in it"));
-        return None;
-    }
-    template::read(reader, &text)
 }
 
 /// The name of a header in lower case, if the header may be changed and was not named before.

@@ -2,7 +2,7 @@
 
 use crate::model::{Piece, Template};
 use crate::parse::values;
-use document::{Reader, Text, Warning, closest};
+use document::{Node, Reader, Text, Warning, closest};
 
 const NAMES: [(&str, Piece); 5] = [
     ("user", Piece::User),
@@ -12,8 +12,25 @@ const NAMES: [(&str, Piece); 5] = [
     ("revision", Piece::Revision),
 ];
 
+/// The maximum length of a text in bytes, before placeholders are filled in.
+const MAX_LENGTH: usize = 8192;
+
+/// The text of `what`, with placeholders.
+pub(crate) fn read_value(reader: &mut Reader, node: &Node, what: &str) -> Option<Template> {
+    let text = reader.text(node, what)?;
+    if text.text.len() > MAX_LENGTH {
+        reader.error(text.at, format!("{what} has more than {MAX_LENGTH} bytes"));
+        return None;
+    }
+    if text.text.chars().any(char::is_control) {
+        reader.error(text.at, format!("{what} has a control character in it"));
+        return None;
+    }
+    read(reader, &text)
+}
+
 /// Reads a template. `{{` and `}}` are literal braces.
-pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
+fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut failed = false;
