@@ -226,12 +226,15 @@ impl Checker<'_> {
             None => Zone::UTC,
             Some(zone) => {
                 let zone = self.check(zone)?;
-                let name = zone.constant_text();
-                let named = name.and_then(|name| Some(Zone::new(read_zone(name)?, name)));
-                named.ok_or_else(|| {
-                    let help = "write a name such as `'Europe/Berlin'`, or `'+02:00'`";
-                    ConditionError::new(zone.at, "this is not a time zone in quotes", help)
-                })?
+                let help = "write a name such as `'Europe/Berlin'`, or `'+02:00'`";
+                let Some(name) = zone.constant_text() else {
+                    let message = "this is not a time zone in quotes";
+                    return Err(ConditionError::new(zone.at, message, help));
+                };
+                let time_zone = read_zone(name).ok_or_else(|| {
+                    ConditionError::new(zone.at, format!("unknown time zone `{name}`"), help)
+                })?;
+                Zone::new(time_zone, name)
             }
         };
         Ok(Expression::TimePart(part, time.boxed(), zone))

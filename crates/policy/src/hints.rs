@@ -86,10 +86,10 @@ const KEYS: &[KeyHint] = &[
     ("an entry of `jwt`", &["iss"], Some("issuer"), ""),
     ("an entry of `jwt`", &["aud"], Some("audiences"), ""),
     ("`claims`", &["username", "sub"], Some("user"), ""),
-    ("a policy", CONDITIONS, None, NO_CONDITIONS),
-    ("a role", CONDITIONS, None, NO_CONDITIONS),
-    ("a rule", CONDITIONS, None, NO_CONDITIONS),
-    ("a grant", CONDITIONS, None, NO_CONDITIONS),
+    ("a policy", CONDITIONS, None, "a condition is `when` of a rule, a role or a grant"),
+    ("a role", CONDITIONS, Some("when"), AS_CONDITION),
+    ("a rule", CONDITIONS, Some("when"), AS_CONDITION),
+    ("a grant", CONDITIONS, Some("when"), AS_CONDITION),
     (
         "a policy",
         &["rate_limit", "rate_limits", "cors"],
@@ -159,8 +159,8 @@ const CONDITIONS: &[&str] = &[
     "hours",
 ];
 
-const NO_CONDITIONS: &str =
-    "rules have no conditions yet: docs/can-it.md says what can be used instead";
+const AS_CONDITION: &str = "write it as a condition, such as \
+    `when: request.time.getHours('Europe/Berlin') < 18`; policies/README.md#conditions has more";
 
 const WRONG_TYPES: &[(&str, &str, &str)] = &[
     ("`roles`", "a mapping", "write `NAME: { allow: [\"GET /people\"] }`"),

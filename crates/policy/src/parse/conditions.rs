@@ -61,6 +61,10 @@ pub(crate) struct Conditions {
     /// Whether nothing says where certificates are read.
     lacks_certificates: bool,
     named: NamedConditions,
+    /// The names of conditions that are not resolved yet.
+    later: Vec<Arc<str>>,
+    /// The names of conditions with an error of their own.
+    broken: Vec<Arc<str>>,
     /// The conditions with names.
     pub(crate) in_order: Vec<(Arc<str>, Condition)>,
 }
@@ -77,12 +81,18 @@ impl Conditions {
         let mut conditions = Self {
             credential_headers: credential_headers.map(Arc::from).collect(),
             lacks_certificates: identity.certificates.is_none() && !identity_incomplete,
+            later: unresolved.iter().map(|(name, _)| name.clone()).collect(),
             ..Self::default()
         };
         for (name, condition) in unresolved {
-            if let Some(condition) = conditions.resolve(&condition, problems) {
-                conditions.named.add(name.clone(), &condition);
-                conditions.in_order.push((name, condition));
+            let condition = conditions.resolve(&condition, problems);
+            conditions.later.retain(|later| *later != name);
+            match condition {
+                Some(condition) => {
+                    conditions.named.add(name.clone(), &condition);
+                    conditions.in_order.push((name, condition));
+                }
+                None => conditions.broken.push(name),
             }
         }
         conditions
@@ -121,12 +131,17 @@ impl Conditions {
                     Mark { line: unresolved.at.line, column: unresolved.at.column + columns };
                 let at = unresolved.at.in_same_file(Mark { line, column });
                 let name = error.message.strip_prefix("unknown name `");
-                let name = name.and_then(|name| name.strip_suffix('`'));
-                let near = name.and_then(|name| {
-                    closest(name, self.named.names().chain(VARIABLES))
-                        .map(|near| format!("did you mean `{near}`?"))
-                });
-                let help = near.unwrap_or(error.help);
+                let name = name.and_then(|name| name.strip_suffix('`')).unwrap_or_default();
+                if self.broken.iter().any(|broken| **broken == *name) {
+                    return None;
+                }
+                let help = if self.later.iter().any(|later| **later == *name) {
+                    format!("a condition reads those above it: write `{name}` before it")
+                } else {
+                    let names = self.named.names().chain(VARIABLES);
+                    let near = closest(name, names).filter(|_| !name.is_empty());
+                    near.map_or(error.help, |near| format!("did you mean `{near}`?"))
+                };
                 problems.push(Problem::error(at, error.message).help(help));
                 None
             }
