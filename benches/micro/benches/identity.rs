@@ -29,9 +29,8 @@ fn identify(criterion: &mut Criterion) {
         let tokens = micro::load(&people::with_tokens(), &keys.to_string()).unwrap();
         Identity {
             basic: basic.policy.identity.basic.clone(),
-            api_keys: None,
-            certificates: None,
             jwt: tokens.policy.identity.jwt.clone(),
+            ..Identity::default()
         }
     };
     let shared = |algorithm: &&str| algorithm.starts_with("HS");

@@ -8,7 +8,7 @@
 //!
 //! Both use the other modules:
 //!
-//! * `request`: parses and validates a request;
+//! * `request`: parses and validates a request; `tokens` finds tokens in headers and `cookies`;
 //! * `authentication`: how its caller becomes known;
 //! * `responder`: the headers of an allowed request and the answer to a denied request, by `answer`
 //!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
@@ -24,6 +24,7 @@ mod answer;
 mod authentication;
 mod cluster;
 mod conditions;
+mod cookies;
 mod identity_header;
 mod metadata;
 mod reason;
@@ -34,6 +35,7 @@ mod revision;
 mod rules;
 mod sanitizer;
 mod scratch;
+mod tokens;
 mod verdict;
 
 use std::sync::Arc;
@@ -60,7 +62,8 @@ pub use crate::metadata::MetadataValue;
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::recorded::RecordedInputs;
 pub use crate::request::{
-    Header, ParseScratch, ParsedRequest, Request, is_method, parse, parse_without_path,
+    Header, ParseScratch, ParsedRequest, Request, has_token_elsewhere, is_method, parse,
+    parse_without_path,
 };
 pub use crate::revision::Revision;
 pub use crate::rules::{Rules, RulesCaller};

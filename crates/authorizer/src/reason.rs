@@ -24,11 +24,14 @@ pub enum Reason {
     #[error("more than one `Authorization` header")]
     DuplicateAuthorization,
     /// 400.
-    #[error("more than one API key, or an API key beside an `Authorization` header")]
+    #[error("more than one API key or token, or both, or one beside an `Authorization` header")]
     SeveralCredentials,
     /// 400.
     #[error("the `x-forwarded-client-cert` header cannot be read")]
     MalformedXfcc,
+    /// 400.
+    #[error("the cookies beside one that the policy removes are not UTF-8")]
+    InvalidCookies,
     /// 400.
     #[error("the `Connection` header names a header that the policy sets or removes")]
     ConnectionHeader,
@@ -122,6 +125,7 @@ impl Reason {
             Self::DuplicateAuthorization => (Stage::Headers, 400, "duplicate_authorization"),
             Self::SeveralCredentials => (Stage::Headers, 400, "several_credentials"),
             Self::MalformedXfcc => (Stage::Headers, 400, "malformed_xfcc"),
+            Self::InvalidCookies => (Stage::Headers, 400, "invalid_cookies"),
             Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
             Self::Limit(limit) => match limit {
                 Limit::HeaderLines => (Stage::Limit, 400, "too_many_headers"),
@@ -196,6 +200,7 @@ impl Reason {
             Self::DuplicateAuthorization,
             Self::SeveralCredentials,
             Self::MalformedXfcc,
+            Self::InvalidCookies,
             Self::ConnectionHeader,
         ];
         let after_credentials = [

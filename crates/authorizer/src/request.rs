@@ -9,6 +9,7 @@ use policy::model::{Identity, XFCC};
 use search::RequestBody;
 
 use crate::reason::Reason;
+use crate::tokens;
 
 /// A request as Envoy passes it on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,14 +133,14 @@ pub(crate) fn credentials<'a>(
 
 /// The credentials of a request. The `Authorization` header is not a list, so a second line is
 /// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
-/// line. An API key is denied beside any other credentials, since only one of them would count.
-/// Without credentials in a header, those are the certificate of the client.
+/// line. An API key is denied beside any other credentials, since only one of them would count, and
+/// so is a token in a place of its own. Without credentials in a header, those are the certificate of the client.
 fn find_credentials<'a>(
     request: &Request<'a>,
     identity: &Identity,
 ) -> Result<(Option<Credentials<'a>>, Option<Certificate<'a>>), Reason> {
     let key_header = identity.api_key_header().map(str::as_bytes);
-    let (mut authorization, mut api_key) = (None, None);
+    let (mut authorization, mut api_key, mut token) = (None, None, None);
     for header in request.headers {
         // Proxies write the name in lower case, which is compared faster.
         let is_authorization =
@@ -152,15 +153,29 @@ fn find_credentials<'a>(
         if is_key && (api_key.replace(header.value).is_some() || header.value.contains(&b',')) {
             return Err(Reason::SeveralCredentials);
         }
+        if !identity.token_from.is_empty() {
+            tokens::find(identity, (header.name, header.value), &mut token)?;
+        }
     }
     let certificate = certificate(request, identity)?;
-    let credentials = match (authorization, api_key) {
-        (Some(_), Some(_)) => return Err(Reason::SeveralCredentials),
-        (Some(value), None) => Some(Credentials::Authorization(value)),
-        (None, Some(key)) => Some(Credentials::ApiKey(key)),
-        (None, None) => certificate.map(Credentials::Certificate),
+    let credentials = match (authorization, api_key, token) {
+        (None, None, None) => certificate.map(Credentials::Certificate),
+        (Some(value), None, None) => Some(Credentials::Authorization(value)),
+        (None, Some(key), None) => Some(Credentials::ApiKey(key)),
+        (None, None, Some(token)) => Some(Credentials::Token(token)),
+        (_, _, _) => return Err(Reason::SeveralCredentials),
     };
     Ok((credentials, certificate))
+}
+
+/// Whether a request has a token, or several, in another place than the `Authorization` header.
+#[must_use]
+pub fn has_token_elsewhere(headers: &[Header<'_>], identity: &Identity) -> bool {
+    !identity.token_from.is_empty()
+        && headers.iter().any(|Header { name, value }| {
+            let mut token = None;
+            tokens::find(identity, (name, value), &mut token).is_err() || token.is_some()
+        })
 }
 
 /// The certificate of the client, where the policy reads it. A header with certificates is ignored
@@ -193,7 +208,8 @@ pub(crate) fn certificate<'a>(
 }
 
 /// Validates the value of the `Authorization` header: it has no control bytes, and is not two
-/// values that a proxy has joined with a comma. (An API key with control bytes is a wrong one.)
+/// values that a proxy has joined with a comma. (An API key with control bytes is a wrong one, as
+/// is a token in a place of its own.)
 ///
 /// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
 /// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for
@@ -211,11 +227,9 @@ pub(crate) fn validate_credentials(credentials: Option<Credentials<'_>>) -> Resu
     if control { Err(Reason::ControlBytes) } else { Ok(()) }
 }
 
-/// Whether the credentials of a request are those of the scheme Bearer.
+/// Whether the credentials of a request are a token.
 pub(crate) fn is_bearer(credentials: Option<Credentials<'_>>) -> bool {
-    let Some(Credentials::Authorization(value)) = credentials else { return false };
-    let scheme = value.split(|byte| *byte == b' ').next();
-    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
+    credentials.and_then(Credentials::token).is_some()
 }
 
 /// Whether the scheme of this value may have commas in its credentials, as Digest does (RFC 7616,

@@ -111,9 +111,10 @@ impl Responder {
         scratch: &'a mut ChangeScratch,
     ) -> Result<Allowed<'a>, Reason> {
         let Permitted { rule, subject, headers, path, target, document_security } = permitted;
-        let ChangeScratch { with_rule, aliases, identity } = scratch;
+        let ChangeScratch { with_rule, aliases, identity, cookies } = scratch;
         // An alias that is not removed could spoof a header (S12 in `SECURITY.md`).
         let may_have_names = self.sanitizer.find_aliases(request.headers, aliases)?;
+        let cookies = self.sanitizer.remaining_cookies(request.headers, cookies)?;
         let mut has_identity = false;
         if let (Some(signer), Some(signed), Some(subject)) =
             (&self.signer, &headers.signed, subject)
@@ -133,6 +134,7 @@ impl Responder {
             aliases,
             may_have_names,
             document_security,
+            cookies,
         };
         let rewritten = (!target.is_empty()).then_some(target);
         let (read_claims, cluster) = (None, None);

@@ -1,10 +1,13 @@
 //! Header sanitization: sets and removes headers of an allowed request, so that a client cannot
 //! spoof their values.
 
+use std::sync::Arc;
+
 use crate::answer::Values;
+use crate::cookies;
 use crate::reason::{Limit, Reason};
 use crate::request::Header;
-use policy::model::DocumentSecurity;
+use policy::model::{COOKIE, DocumentSecurity};
 
 /// The header names of a policy's `allow_response` and of API keys, in lower case, to compare with
 /// those of a request.
@@ -17,6 +20,8 @@ pub(crate) struct HeaderSanitizer {
     /// Set on requests to a search cluster whose answers must be filtered. Removed from all other
     /// requests.
     document_security: Option<Box<str>>,
+    /// Cookies that are removed from every allowed request.
+    cookies: Box<[Arc<str>]>,
     /// The length of these names in total.
     names_size: usize,
     /// Excludes most headers of a request with a single look-up.
@@ -49,6 +54,8 @@ pub(crate) struct Changes<'a> {
     pub(crate) may_have_names: bool,
     /// The value of the header with the filters; empty if there are none.
     pub(crate) document_security: &'a str,
+    /// The cookies that remain if the policy removes some of the request.
+    pub(crate) cookies: Option<&'a str>,
 }
 
 /// Maximum number of aliases (see [`HeaderSanitizer::is_alias`]) in a request. The answer names
@@ -77,10 +84,12 @@ impl HeaderSanitizer {
                 DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
                 DocumentSecurity::Deny => None,
             });
+        let cookies: Box<[Arc<str>]> = settings.remove_cookies.iter().cloned().collect();
         let names = set.iter().chain(&removed).chain(&document_security).map(|name| &**name);
+        let names = names.chain(cookies.first().map(|_| COOKIE));
         let filter = NameFilter::new(names.clone());
         let names_size = names.map(str::len).sum();
-        Self { set, removed, document_security, names_size, filter }
+        Self { set, removed, document_security, cookies, names_size, filter }
     }
 
     /// Whether an upstream may confuse this header of a request with a header of the policy: the
@@ -143,8 +152,29 @@ impl HeaderSanitizer {
         Ok(may_have_names)
     }
 
+    /// The value of the `Cookie` header without the cookies that the policy removes; empty if no
+    /// other remains, `None` if the request has none of them.
+    ///
+    /// # Errors
+    /// If the rest is not UTF-8: an answer cannot carry it.
+    pub(crate) fn remaining_cookies<'b>(
+        &self,
+        headers: &[Header<'_>],
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Option<&'b str>, Reason> {
+        if self.cookies.is_empty() {
+            return Ok(None);
+        }
+        let lines = headers.iter().filter(|header| cookies::is_cookie(header.name));
+        if !cookies::write_without(lines.map(|line| line.value), &self.cookies, buffer) {
+            return Ok(None);
+        }
+        str::from_utf8(buffer).map(Some).map_err(|_| Reason::InvalidCookies)
+    }
+
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.set.iter().chain(&self.removed).chain(&self.document_security).map(|name| &**name)
+        let names = self.set.iter().chain(&self.removed).chain(&self.document_security);
+        names.map(|name| &**name).chain(self.cookies.first().map(|_| COOKIE))
     }
 }
 
@@ -180,7 +210,8 @@ impl<'a> Changes<'a> {
             .values
             .size
             .filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
-        Some(self.sanitizer.names_size + values + self.identity.map_or(0, str::len))
+        let values = values + self.identity.map_or(0, str::len) + self.cookies.map_or(0, str::len);
+        Some(self.sanitizer.names_size + values)
     }
 
     /// Whether the request has a header of this name. The name is from [`Changes::set`] or
@@ -200,6 +231,7 @@ impl<'a> Changes<'a> {
         self.names_and_values()
             .filter_map(|(name, value)| Some((name, value?)))
             .chain(document_security.filter(|(_, value)| !value.is_empty()))
+            .chain(self.cookies.filter(|rest| !rest.is_empty()).map(|rest| (COOKIE, rest)))
     }
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
@@ -208,7 +240,8 @@ impl<'a> Changes<'a> {
         let document_security =
             self.sanitizer.document_security.as_ref().filter(|_| self.document_security.is_empty());
         let removed = self.sanitizer.removed.iter().chain(document_security).map(|name| &**name);
-        without_value.chain(removed).chain(self.aliases())
+        let cookie = self.cookies.filter(|rest| rest.is_empty()).map(|_| COOKIE);
+        without_value.chain(removed).chain(cookie).chain(self.aliases())
     }
 
     fn names_and_values(

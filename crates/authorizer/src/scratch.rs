@@ -19,6 +19,8 @@ pub(crate) struct ChangeScratch {
     pub(crate) with_rule: Vec<String>,
     /// The value of the identity header.
     pub(crate) identity: String,
+    /// The cookies without those that the policy removes.
+    pub(crate) cookies: Vec<u8>,
 }
 
 /// The buffers of a request that is forwarded to a search cluster.

@@ -11,3 +11,4 @@ mod paths;
 mod recorded;
 mod requests;
 mod search_cluster;
+mod token_places;

@@ -50,6 +50,9 @@ warnings! {
     ClientChosen = "client-chosen",
     /// A condition without a variable.
     ConstantCondition = "constant-condition",
+    /// A token in a cookie, where a rule allows more than to read, and has no condition on
+    /// `request.headers['origin']`: another site can make a browser send such a request.
+    CrossSiteRequest = "cross-site-request",
     /// An `allow` rule whose requests are all denied.
     DeniedRule = "denied-rule",
     /// A claim whose name looks like a path.

@@ -5,15 +5,13 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{Certificate, CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
-use policy::model::Identity;
+use policy::model::{AUTHORIZATION, Identity};
 use serde_json::Value;
 
 use crate::Explainer;
 use crate::metadata::metadata;
 use crate::notes::Token;
 use crate::subjects::{subject_named, subject_of_claims};
-
-const AUTHORIZATION: &str = "authorization";
 
 /// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -117,13 +115,14 @@ impl Explainer<'_> {
 fn header_lines(case: &Case, identity: &Identity) -> Vec<(String, String)> {
     let credentials = match &case.request.credentials {
         Credentials::Basic(pair) => {
-            Some((AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(pair))))
+            Some((AUTHORIZATION.to_owned(), format!("Basic {}", BASE64_STANDARD.encode(pair))))
         }
-        Credentials::Bearer(token) => Some((AUTHORIZATION, format!("Bearer {token}"))),
-        Credentials::ApiKey(key) => identity.api_key_header().map(|name| (name, key.clone())),
+        Credentials::Bearer(token) => Some(identity.token_line(token)),
+        Credentials::ApiKey(key) => {
+            identity.api_key_header().map(|name| (name.to_owned(), key.clone()))
+        }
         Credentials::None | Credentials::Claims(_) | Credentials::User { .. } => None,
     };
-    let credentials = credentials.map(|(name, value)| (name.to_owned(), value));
     let headers = case.request.headers.iter();
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
     credentials.into_iter().chain(headers).collect()

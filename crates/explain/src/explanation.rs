@@ -133,10 +133,8 @@ impl Explainer<'_> {
         let policy = self.policy();
         let backend = self.authorizer.backend(request.host);
         let now = self.time.unwrap_or(now);
-        let authorization = match self.authorizer.credentials(request) {
-            Ok(Some(Credentials::Authorization(value))) => Some(value),
-            Ok(Some(Credentials::ApiKey(_) | Credentials::Certificate(_)) | None) | Err(_) => None,
-        };
+        let credentials = self.authorizer.credentials(request).ok().flatten();
+        let token = credentials.and_then(Credentials::token);
         let from_credentials = matches!(subject, ExplainedSubject::FromRequest);
         let mut scratch = Scratch::default();
         let (verdict, caller) = match subject {
@@ -145,7 +143,7 @@ impl Explainer<'_> {
                 let mut caller = authenticated(&verdict);
                 if let Ok(Some(subject)) = &mut caller {
                     // The claims are not kept with an authenticated subject.
-                    subject.claims = unverified_claims(authorization);
+                    subject.claims = unverified_claims(token);
                 }
                 (verdict, caller)
             }
@@ -199,7 +197,7 @@ impl Explainer<'_> {
                     self.add_decision(rules, &parsed, variables, &mut explanation);
                 }
                 // A bearer token needs keys, so the note says more strongly that there are none.
-                if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
+                if explanation.keys_note.is_some() && token.is_some() {
                     explanation.keys_note = Some("none fetched".to_owned());
                 }
             }
@@ -208,7 +206,7 @@ impl Explainer<'_> {
             let failed_attempt = self.authorizer.attempted(request, error, now);
             explanation.detail = failed_attempt.detail;
             if error == CredentialsError::MalformedClaims {
-                let subject = unverified_token_subject(authorization);
+                let subject = unverified_token_subject(token);
                 let token = Token::new(policy, &subject);
                 explanation.notes.extend(token.and_then(Token::hint_at_malformed_claims));
             }
@@ -452,22 +450,16 @@ pub(crate) fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, Cr
 }
 
 /// The claims of a token, not verified; null without a token.
-pub(crate) fn unverified_claims(authorization: Option<&[u8]>) -> Value {
-    let signed = authorization.and_then(signed_part);
+pub(crate) fn unverified_claims(token: Option<&[u8]>) -> Value {
+    let signed = token.and_then(signed_part);
     let payload = signed.and_then(|signed| signed.rsplit(|byte| *byte == b'.').next());
     let payload = payload.and_then(|payload| BASE64_URL_SAFE_NO_PAD.decode(payload).ok());
     payload.and_then(|payload| serde_json::from_slice(&payload).ok()).unwrap_or_default()
 }
 
 /// A subject with only the issuer and the claims of a token, not verified.
-fn unverified_token_subject(authorization: Option<&[u8]>) -> Subject {
-    let claims = unverified_claims(authorization);
+fn unverified_token_subject(token: Option<&[u8]>) -> Subject {
+    let claims = unverified_claims(token);
     let issuer = claims.get("iss").and_then(Value::as_str).map(Into::into);
     Subject { issuer, claims, ..unverified_subject::<&str>("", None, &[], &[]) }
-}
-
-/// Whether credentials have the scheme Bearer.
-fn is_bearer(authorization: &[u8]) -> bool {
-    let scheme = authorization.split(|byte| *byte == b' ').next();
-    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }

@@ -133,11 +133,8 @@ impl Explainer<'_> {
                 let mut scratch = Scratch::default();
                 let verdict = self.authorizer.check_inline(request, &mut scratch, now);
                 let mut subject = authenticated(&verdict).ok().flatten()?;
-                if let Ok(Some(Credentials::Authorization(value))) =
-                    self.authorizer.credentials(request)
-                {
-                    subject.claims = unverified_claims(Some(value));
-                }
+                let credentials = self.authorizer.credentials(request).ok().flatten();
+                subject.claims = unverified_claims(credentials.and_then(Credentials::token));
                 Some(subject)
             }
             ExplainedSubject::Given(subject) => {
@@ -273,6 +270,7 @@ fn needed(explanation: &Explanation) -> Option<String> {
         | Reason::ControlBytes
         | Reason::DuplicateAuthorization
         | Reason::SeveralCredentials
+        | Reason::InvalidCookies
         | Reason::MalformedXfcc
         | Reason::ConnectionHeader => format!("a valid request: {because}"),
         Reason::Limit(_)

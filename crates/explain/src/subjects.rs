@@ -178,7 +178,7 @@ fn user_with_key<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
 
 /// See [`Explainer::is_unknown_user`].
 pub(crate) fn is_unknown_user(backend: Backend<'_>, user: &str, source: Option<SourceId>) -> bool {
-    let Identity { basic, api_keys, certificates, jwt } = backend.identity();
+    let Identity { basic, api_keys, certificates, jwt, token_from: _ } = backend.identity();
     let lacks_password = basic_user(backend, user).is_none();
     let lacks_key = user_with_key(backend, user).is_none();
     let verifies = basic.as_ref().is_some_and(|basic| basic.verify);

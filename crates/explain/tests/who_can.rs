@@ -553,7 +553,13 @@ pub(crate) fn identity(rng: &mut Rng, unverified: bool) -> Identity {
         group_prefix: "".into(),
         at: at.clone(),
     };
-    Identity { basic: Some(basic), api_keys: Some(api_keys), certificates: Some(certificates), jwt }
+    Identity {
+        basic: Some(basic),
+        api_keys: Some(api_keys),
+        certificates: Some(certificates),
+        jwt,
+        token_from: Vec::new(),
+    }
 }
 
 /// Grants each role that a user or group has to the same name with a prefix too, but to each a

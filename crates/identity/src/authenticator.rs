@@ -58,6 +58,8 @@ pub struct Authenticator<T> {
     api_keys: Option<ApiKeys<T>>,
     certificates: Option<Certificates>,
     issuers: Arc<[Issuer]>,
+    /// Whether tokens may be in the `Authorization` header.
+    reads_bearer: bool,
     /// Verified tokens, by the keyed hash of the whole token, and client certificates with a user.
     /// Never carried over to the next authenticator, which may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
@@ -104,7 +106,19 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok((Self { id, basic, api_keys, certificates, issuers, tokens, hasher, limits }, problems))
+        let reads_bearer = !issuers.is_empty() && settings.reads_bearer();
+        let this = Self {
+            id,
+            basic,
+            api_keys,
+            certificates,
+            issuers,
+            reads_bearer,
+            tokens,
+            hasher,
+            limits,
+        };
+        Ok((this, problems))
     }
 
     /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash
@@ -165,11 +179,14 @@ impl<T: HeapSize> Authenticator<T> {
             Credentials::Authorization(value) if value.len() <= MAX_CACHED_VALUE => {
                 self.hasher.hash(value)
             }
+            // Not the hash of the same value in an `Authorization` header, where it may have a scheme.
+            Credentials::Token(value) if value.len() <= jwt::MAX_BYTES => !self.hasher.hash(value),
             // As a pair, so that the value is no API key in an `Authorization` header.
             Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
                 self.hasher.hash_pair(b"", value)
             }
             Credentials::Authorization(_)
+            | Credentials::Token(_)
             | Credentials::ApiKey(_)
             | Credentials::Certificate(_) => {
                 return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
@@ -258,10 +275,14 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<Verified<T>, NotAuthenticated> {
         let value = match (credentials, &self.api_keys) {
             (Credentials::Authorization(value), _) => value,
+            (Credentials::Token(token), _) if !self.issuers.is_empty() => {
+                return self.look_up_token(token, result, now, attach);
+            }
             (Credentials::ApiKey(key), Some(keys)) => {
                 return Ok(keys.authenticate(key, now, attach)?);
             }
-            (Credentials::ApiKey(_), None) | (Credentials::Certificate(_), _) => {
+            (Credentials::ApiKey(_), None)
+            | (Credentials::Token(_) | Credentials::Certificate(_), _) => {
                 return Err(CredentialsError::UnsupportedScheme.into());
             }
         };
@@ -269,7 +290,7 @@ impl<T: HeapSize> Authenticator<T> {
             (Authorization::Basic(encoded), Some(basic)) => {
                 self.look_up_basic(basic, encoded, result, now, attach)
             }
-            (Authorization::Bearer(token), _) if !self.issuers.is_empty() => {
+            (Authorization::Bearer(token), _) if self.reads_bearer => {
                 self.look_up_token(token, result, now, attach)
             }
             (

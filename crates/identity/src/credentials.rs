@@ -1,5 +1,5 @@
 //! The credentials of a request: the value of an `Authorization` header (RFC 9110, 11.4 and
-//! 11.6.2), and decoded Basic credentials: `user:password` in base64 (RFC 7617, 2).
+//! 11.6.2) or of another, and decoded Basic credentials: `user:password` in base64 (RFC 7617, 2).
 
 use std::fmt;
 
@@ -20,6 +20,8 @@ const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;
 pub enum Credentials<'a> {
     /// The value of its only `Authorization` header.
     Authorization(&'a [u8]),
+    /// The token in a header or cookie of its own (`token_from`).
+    Token(&'a [u8]),
     /// The value of its only header with an API key.
     ApiKey(&'a [u8]),
     /// The certificate of its client.
@@ -31,9 +33,25 @@ impl fmt::Debug for Credentials<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Authorization(_) => "Authorization(…)",
+            Self::Token(_) => "Token(…)",
             Self::ApiKey(_) => "ApiKey(…)",
             Self::Certificate(_) => "Certificate(…)",
         })
+    }
+}
+
+impl<'a> Credentials<'a> {
+    /// The token, not verified; `None` if these are other credentials.
+    #[must_use]
+    pub fn token(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Token(token) => Some(token),
+            Self::Authorization(value) => match Authorization::parse(value) {
+                Authorization::Bearer(token) => Some(token),
+                Authorization::Basic(_) | Authorization::Unsupported => None,
+            },
+            Self::ApiKey(_) | Self::Certificate(_) => None,
+        }
     }
 }
 

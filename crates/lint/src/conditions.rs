@@ -15,14 +15,14 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
         if let Some(when) = &rule.when {
             check_expression(when, &rule.at, warnings);
             if effect == Effect::Allow {
-                client_chosen(when, &rule.at, warnings);
+                client_chosen(policy, when, &rule.at, warnings);
             }
         }
     }
     for role in policy.roles.iter() {
         if let Some(when) = &role.when {
             check_expression(when, &role.at, warnings);
-            client_chosen(when, &role.at, warnings);
+            client_chosen(policy, when, &role.at, warnings);
             missing_placeholders(role, when, warnings);
         }
     }
@@ -30,7 +30,7 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
         if let Some(when) = &grant.when {
             let at = &policy.roles.at(grant.role).at;
             check_expression(when, at, warnings);
-            client_chosen(when, at, warnings);
+            client_chosen(policy, when, at, warnings);
         }
     }
 }
@@ -50,6 +50,12 @@ fn check_expression(when: &Condition, at: &Place, warnings: &mut Warnings) {
     }
 }
 
+/// Whether a condition reads the site from which a browser sends a request.
+pub(crate) fn reads_origin(when: &Condition) -> bool {
+    let attributes = when.expression.attributes();
+    attributes.iter().any(|a| matches!(a, Attribute::Header(name) if **name == *"origin"))
+}
+
 fn has_hour_without_zone(expression: &Expression) -> bool {
     match expression {
         Expression::TimePart(_, time, zone) if zone.name().is_none() => {
@@ -59,10 +65,13 @@ fn has_hour_without_zone(expression: &Expression) -> bool {
     }
 }
 
-/// Warns of a condition on headers and query parameters alone, which every client can send.
-fn client_chosen(when: &Condition, at: &Place, warnings: &mut Warnings) {
+/// Warns of a condition on headers and query parameters alone, which every client can send. Where
+/// tokens are in cookies, one on the origin is against other sites, which cannot choose it.
+fn client_chosen(policy: &Policy, when: &Condition, at: &Place, warnings: &mut Warnings) {
     let attributes = when.expression.attributes();
-    if !attributes.is_empty()
+    let is_against_sites = policy.identity.token_cookies().next().is_some() && reads_origin(when);
+    if !is_against_sites
+        && !attributes.is_empty()
         && attributes.iter().all(|a| matches!(a, Attribute::Header(_) | Attribute::Query(_)))
     {
         let message = format!("every client can make `{when}` true");

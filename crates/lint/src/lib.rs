@@ -7,6 +7,7 @@
 mod below;
 mod bypass;
 mod conditions;
+mod cookies;
 mod cover;
 mod names;
 mod overlap;
@@ -72,6 +73,7 @@ fn find_warnings(parsed: &Parsed) -> Vec<Problem> {
     shared::shared_names(policy, &compared, &mut warnings);
     shared::prefixed_users(policy, &mut warnings);
     conditions::conditions(policy, &mut warnings);
+    cookies::cross_site_requests(policy, &compared, &mut warnings);
     let trie = Trie::new(policy);
     trie.case_variants(&mut warnings);
     trie.trailing_slashes(&mut warnings);

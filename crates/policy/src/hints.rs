@@ -115,10 +115,23 @@ const KEYS: &[KeyHint] = &[
     ("a key", &["exp", "expiry", "expires_at", "not_after"], Some("expires"), ""),
     (
         "`identity`",
-        &["introspection", "oauth2", "cookies"],
+        &["introspection", "oauth2"],
         None,
         "callers have passwords, API keys, certificates or JWTs: docs/can-it.md says what to do \
          about others",
+    ),
+    (
+        "`identity`",
+        &["cookie", "cookies", "from_cookies", "from_headers", "token_header", "tokens_from"],
+        Some("token_from"),
+        "write `token_from: [{ header: authorization }, { cookie: session }]`",
+    ),
+    ("an entry of `token_from`", &["name"], None, "write `header: NAME` or `cookie: NAME`"),
+    (
+        "an entry of `token_from`",
+        &["query", "param", "parameter"],
+        None,
+        "leave it out: URLs are logged, so a token in one is not safe (RFC 6750, section 5.3)",
     ),
     (
         "`identity`",
@@ -184,6 +197,7 @@ const WRONG_TYPES: &[(&str, &str, &str)] = &[
         "a mapping",
         "write `\"dns:api.example.com\": [clients]`, each without `-`",
     ),
+    ("an entry of `token_from`", "a mapping", "write `{ header: NAME }` or `{ cookie: NAME }`"),
     ("`api_keys`", "a mapping", "write `{ header: x-api-key, file: keys.yaml }`"),
     ("a key", "a mapping", "write `{ sha256: \"…\", user: NAME }`"),
     ("the keys", "a mapping", "write `ID: { sha256: \"…\", user: NAME }`, each without `-`"),

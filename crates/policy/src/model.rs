@@ -17,10 +17,12 @@ pub use certificates::{
 use condition::Condition;
 use document::{Place, Secret};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
+pub use token_places::{AUTHORIZATION, COOKIE, TokenField, TokenPlace};
 
 mod api_keys;
 mod certificates;
 mod search;
+mod token_places;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
 #[derive(Clone, Debug, Default)]
@@ -109,6 +111,8 @@ pub struct Identity {
     pub certificates: Option<Certificates>,
     /// Issuers of JWTs (RFC 7519), with distinct `iss`.
     pub jwt: Vec<Issuer>,
+    /// Where a token may be, at most one in a request; empty for the `Authorization` header alone.
+    pub token_from: Vec<TokenPlace>,
 }
 
 /// HTTP Basic authentication.
@@ -317,6 +321,8 @@ pub struct AllowResponse {
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
     pub remove_headers: Vec<Arc<str>>,
+    /// Cookies that are removed (RFC 6265, 4.1.1). Other cookies stay as they are.
+    pub remove_cookies: Vec<Arc<str>>,
     /// Dynamic metadata, for Envoy's later filters and its access log.
     pub metadata: Vec<MetadataEntry>,
 }

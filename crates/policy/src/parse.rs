@@ -23,6 +23,7 @@ mod roles;
 mod rule;
 mod search;
 mod template;
+mod token_places;
 pub(crate) mod unresolved;
 mod user_ids;
 pub(crate) mod values;
@@ -309,16 +310,22 @@ fn read_identity(
     files: &mut CachedFiles<'_>,
     (_, node): (&Key, &Node),
 ) -> Option<Identity> {
-    let fields =
-        reader.fields(node, "`identity`", &["basic", "api_keys", "certificates", "jwt"])?;
+    let fields = reader.fields(
+        node,
+        "`identity`",
+        &["basic", "api_keys", "certificates", "jwt", "token_from"],
+    )?;
     // The parsers of the other keys report an empty value themselves.
-    reader.report_empty(&fields, &["jwt"]);
+    reader.report_empty(&fields, &["jwt", "token_from"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
     let api_keys = fields.field("api_keys").and_then(|field| api_keys::read(reader, files, field));
     let certificates =
         fields.field("certificates").and_then(|field| certificates::read(reader, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
-    Some(Identity { basic, api_keys, certificates, jwt: jwt.unwrap_or_default() })
+    let token_from = fields.value("token_from");
+    let token_from = token_from.map(|node| token_places::read(reader, node, api_keys.as_ref()));
+    let (jwt, token_from) = (jwt.unwrap_or_default(), token_from.unwrap_or_default());
+    Some(Identity { basic, api_keys, certificates, jwt, token_from })
 }
 
 fn read_conditions(

@@ -35,9 +35,14 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 23] = [
+const MAPPINGS: [(&str, &str, &str); 24] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
+    (
+        "an entry of `token_from`",
+        "### An entry of `token_from`",
+        "identity: { token_from: [{ ?: x }] }",
+    ),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
     ("a user", "### A user", "identity: { basic: { users: { ann: { ?: x } } } }"),
     ("`api_keys`", "### `api_keys`", "identity: { api_keys: { ?: x } }"),

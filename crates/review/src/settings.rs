@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::model::{
-    ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, CertificateSource, Certificates, DocumentSecurity,
-    IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern, NameTemplate, Piece,
-    RequiredClaim, RolesFromToken, Search, Separator, Template,
+    ANYONE, AUTHENTICATED, AUTHORIZATION, ApiKeys, Basic, Bulk, CertificateSource, Certificates,
+    DocumentSecurity, IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern,
+    NameTemplate, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
+
+/// The beginning of the setting of a cookie with a token.
+const TOKEN_COOKIE: &str = "identity.token_from: cookie ";
 
 /// A setting that is different.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -57,11 +60,16 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
             (None, Some(_)) if !has_reported_parent(path, &new_settings, &old_settings) => {
                 let is_proxy = path.iter().any(|part| part.starts_with("trusted_proxies: "));
                 let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
+                let is_cookie = path.iter().any(|part| part.starts_with(TOKEN_COOKIE));
                 let warning = is_audience
                     .then_some("tokens that were issued for this audience are accepted now")
                     .or_else(|| {
                         is_proxy
                             .then_some("clients at these addresses can name any certificate now")
+                    })
+                    .or_else(|| {
+                        is_cookie
+                            .then_some("browsers send cookies with requests of other sites, too")
                     });
                 changes.push(SettingChange { change: "added", warning, ..change });
             }
@@ -135,6 +143,16 @@ impl<'p> SettingsBuilder<'p> {
         for issuer in &policy.identity.jwt {
             self.add_issuer(issuer);
         }
+        let identity = &policy.identity;
+        for name in identity.token_headers().filter(|name| *name != AUTHORIZATION) {
+            self.show(&[&format!("identity.token_from: header {name}")], None);
+        }
+        for (name, _) in identity.token_cookies() {
+            self.show(&[&format!("{TOKEN_COOKIE}{name}")], None);
+        }
+        if !identity.reads_bearer() {
+            self.show(&["identity.token_from: not header authorization"], None);
+        }
         if let Some(search) = &policy.search {
             self.add_search(search);
         }
@@ -144,6 +162,7 @@ impl<'p> SettingsBuilder<'p> {
             self.show(&[&path], Some(template(&header.value)));
         }
         self.list(&[], "allow_response.remove_headers", &response.remove_headers);
+        self.list(&[], "allow_response.remove_cookies", &response.remove_cookies);
         for entry in &response.metadata {
             let values = entry.values.iter().map(|(role, value)| match role {
                 Some(role) => format!("{}: {}", role.name, metadata(value)),

@@ -414,7 +414,11 @@ pub(crate) fn scheme_of(
     let authorization = header_value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {
-        let key_header = authorizer.backend(request.host).identity().api_key_header();
+        let identity = authorizer.backend(request.host).identity();
+        if authorizer::has_token_elsewhere(request.headers, identity) {
+            return "bearer";
+        }
+        let key_header = identity.api_key_header();
         let has_key = key_header.is_some_and(|name| {
             let mut headers = request.headers.iter();
             headers.any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()))

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use policy::cases::{Case, Credentials, Expect, Request};
-use policy::model::Identity;
+use policy::model::{AUTHORIZATION, Identity};
 use serde_json::Value;
 
 use crate::client::{Answer, Connection, Version};
@@ -118,7 +118,7 @@ impl<'a> Caller<'a> {
 }
 
 /// The header with these credentials.
-fn credentials_header(
+pub fn credentials_header(
     credentials: &Credentials,
     identity: &Identity,
     signer: Option<&Signer>,
@@ -128,26 +128,16 @@ fn credentials_header(
         let name = name.ok_or_else(|| Failed::new("api_key", "the policy has no API keys"))?;
         return Ok(Some((name.to_owned(), key.clone())));
     }
-    let value = authorization(credentials, identity, signer)?;
-    Ok(value.map(|value| ("authorization".to_owned(), value)))
-}
-
-/// The value of the `Authorization` header for these credentials.
-pub fn authorization(
-    credentials: &Credentials,
-    identity: &Identity,
-    signer: Option<&Signer>,
-) -> Result<Option<String>, Failed> {
     Ok(match credentials {
         Credentials::None | Credentials::ApiKey(_) => None,
-        Credentials::Basic(credentials) => Some(basic(credentials)),
-        Credentials::Bearer(token) => Some(format!("Bearer {token}")),
+        Credentials::Basic(credentials) => Some((AUTHORIZATION.to_owned(), basic(credentials))),
+        Credentials::Bearer(token) => Some(identity.token_line(token)),
         Credentials::User { .. } => {
             return Err(Failed::new("user", "a running rolegate needs credentials"));
         }
         Credentials::Claims(claims) => {
             let signer = signer.ok_or_else(|| Failed::new("claims", "nobody can sign them"))?;
-            Some(format!("Bearer {}", signer.valid(identity, claims)?))
+            Some(identity.token_line(&signer.valid(identity, claims)?))
         }
     })
 }

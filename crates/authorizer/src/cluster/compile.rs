@@ -158,8 +158,8 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
     });
-    let model::Identity { api_keys, certificates, .. } = policy.identity.clone();
-    Identity { basic, api_keys, certificates, jwt: jwt.collect() }
+    let model::Identity { api_keys, certificates, token_from, .. } = policy.identity.clone();
+    Identity { basic, api_keys, certificates, jwt: jwt.collect(), token_from }
 }
 
 /// Warns of issuers whose tokens can have the name of a user, and so its roles, or the name of

@@ -34,11 +34,16 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Attempted {
         let authorization = match (credentials, &self.api_keys) {
             (Credentials::Authorization(value), _) => value,
+            (Credentials::Token(token), _) if !self.issuers.is_empty() => {
+                return self.attempted_token(token, error, now);
+            }
             (Credentials::ApiKey(key), Some(keys)) => {
                 let (user, detail) = keys.attempted(key, error);
                 return Attempted { user, detail: Some(detail), ..Attempted::default() };
             }
-            (Credentials::ApiKey(_), None) => return Attempted::default(),
+            (Credentials::Token(_), _) | (Credentials::ApiKey(_), None) => {
+                return Attempted::default();
+            }
             (Credentials::Certificate(certificate), _) => {
                 let detail = self.attempted_certificate(certificate, error);
                 return Attempted { detail, ..Attempted::default() };
@@ -53,7 +58,7 @@ impl<T: HeapSize> Authenticator<T> {
                 }
                 Err(error) => Attempted { detail: Some(error.to_string()), ..Attempted::default() },
             },
-            (Authorization::Bearer(token), _) if !self.issuers.is_empty() => {
+            (Authorization::Bearer(token), _) if self.reads_bearer => {
                 self.attempted_token(token, error, now)
             }
             (
@@ -203,12 +208,8 @@ impl<T: HeapSize> Authenticator<T> {
     }
 }
 
-/// Header and payload of the token in the value of an `Authorization` header. Without the
-/// signature, they are not credentials.
+/// Header and payload of a token. Without the signature, they are not credentials.
 #[must_use]
-pub fn signed_part(authorization: &[u8]) -> Option<&[u8]> {
-    match Authorization::parse(authorization) {
-        Authorization::Bearer(token) => token.get(..token.iter().rposition(|byte| *byte == b'.')?),
-        Authorization::Basic(_) | Authorization::Unsupported => None,
-    }
+pub fn signed_part(token: &[u8]) -> Option<&[u8]> {
+    token.get(..token.iter().rposition(|byte| *byte == b'.')?)
 }

@@ -157,6 +157,23 @@ fn a_request_is_allowed_with_its_headers_changed_or_answered() {
     assert!(host.metric("rolegate.authorization_ns") > 0);
 }
 
+#[test]
+fn one_cookie_is_removed_and_the_others_stay() {
+    let policy = POLICY.replace("remove_headers:", "remove_cookies: [session], remove_headers:");
+    let test = Test::with(&policy);
+    let host = test.host("");
+    let cookies = |headers: &[(&str, &str)]| {
+        let stream = get(&host, "/open", headers);
+        assert_eq!(decided(&stream), 200);
+        let headers = stream.headers();
+        let cookies = headers.iter().filter(|header| header.0 == b"cookie");
+        cookies.map(|header| String::from_utf8_lossy(&header.1).into_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(cookies(&[("cookie", "a=1; session=x; b=\"2\"")]), ["a=1; b=\"2\""]);
+    assert_eq!(cookies(&[("cookie", "session=x")]), [""; 0]);
+    assert_eq!(cookies(&[("cookie", "a=1; sessions=x")]), ["a=1; sessions=x"]);
+}
+
 /// The second request of a caller does not wait, and allocates nothing but the object of its
 /// stream, which Envoy begins before.
 #[test]

@@ -227,17 +227,19 @@ const NAMES: [&str; 8] = [
 impl Requests {
     fn new(example: &Example, signer: &Signer, version: Version, random: fastrand::Rng) -> Self {
         let identity = &example.loaded.policy.identity;
-        let authorization = |case: &policy::cases::Case| {
-            testbed::golden::authorization(&case.request.credentials, identity, Some(signer))
+        let credentials_header = |case: &policy::cases::Case| {
+            testbed::golden::credentials_header(&case.request.credentials, identity, Some(signer))
                 .ok()
                 .flatten()
         };
-        let mut credentials: Vec<String> = example.cases.iter().filter_map(authorization).collect();
+        let lines = example.cases.iter().filter_map(credentials_header);
+        let mut credentials: Vec<String> =
+            lines.filter_map(|(name, value)| (name == "authorization").then_some(value)).collect();
         credentials.sort();
         credentials.dedup();
         let as_request = |case: &policy::cases::Case| {
             let mut headers = case.request.headers.clone();
-            headers.extend(authorization(case).map(|value| ("authorization".to_owned(), value)));
+            headers.extend(credentials_header(case));
             let (method, path, host) =
                 (&case.request.method, &case.request.path, &case.request.host);
             let body = case.request.body.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
 
-use crate::model::{Identity, Rule, XFCC};
+use crate::model::{COOKIE, Identity, Rule, XFCC};
 use crate::parse::unresolved::UnresolvedCondition;
 use crate::pattern::{HostLabel, Pattern, Scope, Segment};
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, closest};
@@ -56,7 +56,7 @@ fn unresolved(reader: &Reader, text: &Text<'_>) -> UnresolvedCondition {
 #[derive(Default)]
 pub(crate) struct Conditions {
     /// The headers with credentials, which no condition reads: copies of headers would have API
-    /// keys, and nothing says who has written a certificate.
+    /// keys and tokens, and nothing says who has written a certificate.
     credential_headers: Vec<Arc<str>>,
     /// Whether nothing says where certificates are read.
     lacks_certificates: bool,
@@ -77,7 +77,9 @@ impl Conditions {
         problems: &mut Vec<Problem>,
     ) -> Self {
         let xfcc = identity.trusted_proxies().map(|_| XFCC);
+        let cookie = identity.token_cookies().map(|_| COOKIE).next();
         let credential_headers = identity.api_key_header().into_iter().chain(xfcc);
+        let credential_headers = credential_headers.chain(identity.token_headers()).chain(cookie);
         let mut conditions = Self {
             credential_headers: credential_headers.map(Arc::from).collect(),
             lacks_certificates: identity.certificates.is_none() && !identity_incomplete,

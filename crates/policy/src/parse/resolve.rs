@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, Identity, IdentityHeader,
-    Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
+    ANYONE, AUTHENTICATED, AllowResponse, COOKIE, DocumentSecurity, Grant, Identity,
+    IdentityHeader, Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
 };
 use crate::parse::conditions::{self, Conditions};
 use crate::parse::unresolved::{
@@ -65,6 +65,9 @@ pub(crate) fn resolve(
     }
     check_headers(&allow_response, identity_header.as_ref(), search.as_ref(), problems);
     check_key_header(&identity, search.as_ref(), problems);
+    if !policy.identity_incomplete {
+        check_token_places(&identity, problems);
+    }
     Policy {
         identity,
         conditions: conditions.in_order,
@@ -111,9 +114,11 @@ fn check_headers(
     problems: &mut Vec<Problem>,
 ) {
     let set_headers = response.set_headers.iter().map(|header| &header.name);
-    let in_response: HashSet<&Arc<str>> = set_headers.chain(&response.remove_headers).collect();
+    let in_response = set_headers.chain(&response.remove_headers).map(|name| &**name);
+    let cookie = response.remove_cookies.first().map(|_| COOKIE);
+    let in_response: HashSet<&str> = in_response.chain(cookie).collect();
     if let Some(IdentityHeader { name, at, .. }) =
-        identity.filter(|header| in_response.contains(&header.name))
+        identity.filter(|header| in_response.contains(&*header.name))
     {
         let message = format!("the identity header `{name}` is also in `allow_response`");
         let help =
@@ -125,11 +130,20 @@ fn check_headers(
     {
         let is_identity = identity.is_some_and(|identity| identity.name == *name);
         let section = if is_identity { "identity_header" } else { "allow_response" };
-        if is_identity || in_response.contains(name) {
+        if is_identity || in_response.contains(&**name) {
             let message = format!("`{section}` names the header `{name}`, too");
             let help = "take another name: this header is set or removed by the cluster's roles";
             problems.push(Problem::error(at.clone(), message).help(help));
         }
+    }
+}
+
+/// Reports places of tokens where no tokens are accepted: somebody may rely on them.
+fn check_token_places(identity: &Identity, problems: &mut Vec<Problem>) {
+    if let (Some(place), []) = (identity.token_from.first(), &*identity.jwt) {
+        let message = "`token_from` has no effect without `jwt`";
+        let help = "add an issuer under `jwt`, or leave `token_from` out";
+        problems.push(Problem::error(place.at.clone(), message).help(help));
     }
 }
 

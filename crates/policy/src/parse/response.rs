@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader};
+use crate::model::{AllowResponse, COOKIE, ContentType, DenyResponse, SetHeader};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::method::is_token;
 use crate::parse::{metadata, template};
@@ -16,7 +16,7 @@ pub(crate) fn read_allow(
     _: &mut CachedFiles<'_>,
     (_, node): (&Key, &Node),
 ) -> Option<AllowResponse> {
-    let keys = ["set_headers", "remove_headers", "metadata"];
+    let keys = ["set_headers", "remove_headers", "remove_cookies", "metadata"];
     let fields = reader.filled_fields(node, "`allow_response`", &keys)?;
     let mut response = AllowResponse::default();
     let mut places = HashMap::new();
@@ -37,6 +37,16 @@ pub(crate) fn read_allow(
         for text in reader.texts(node, "`remove_headers`", "a header name") {
             let name = changed_header(reader, &text, &mut places);
             response.remove_headers.extend(name.map(Into::into));
+        }
+    }
+    if let Some((key, node)) = fields.field("remove_cookies") {
+        if places.contains_key(COOKIE) {
+            let help = "name single cookies, or the whole header";
+            reader.error_help(key.at, "the header `cookie` is set or removed, too", help);
+        }
+        for text in reader.texts(node, "`remove_cookies`", "the name of a cookie") {
+            let name = cookie_name(reader, &text);
+            response.remove_cookies.extend(name.map(Into::into));
         }
     }
     response.metadata =
@@ -74,6 +84,15 @@ pub(crate) fn header_name(reader: &mut Reader, text: &Text<'_>) -> Option<String
         reader.warning_help(text.at, Warning::EnvoyHeader, message, "take another name");
     }
     Some(name)
+}
+
+/// The name of a cookie (RFC 6265, 4.1.1).
+pub(crate) fn cookie_name<'n>(reader: &mut Reader, text: &Text<'n>) -> Option<&'n str> {
+    if text.text.is_empty() || !text.text.chars().all(is_token) {
+        let message = format!("`{}` is not the name of a cookie", text.text);
+        return reader.reject(text.at, message, "write one such as `session`, without its value");
+    }
+    Some(text.text)
 }
 
 fn fault(name: &str) -> Option<(String, &'static str)> {

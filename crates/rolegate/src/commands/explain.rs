@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use authorizer::Request;
+use authorizer::{Request, has_token_elsewhere};
 use explain::{ExplainedSubject, Explainer, Explanation, Fixes};
 use serde::Serialize;
 
@@ -104,8 +104,12 @@ fn explain_request(
     if let (ExplainedSubject::Given(subject), Some(claims)) = (&mut subject, &args.claims) {
         subject.claims = claims.clone().into();
     }
+    let identity = Explainer::new(&compiled.authorizer).identity_on(host.as_bytes());
+    let lines = borrowed_headers(&args.variables.headers);
     let needs = Needs {
-        keys: args.caller.bearer.is_some() || has_header(&args.variables.headers, "authorization"),
+        keys: args.caller.bearer.is_some()
+            || has_header(&args.variables.headers, "authorization")
+            || has_token_elsewhere(&lines, identity),
         inventory: Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes()),
     };
     let compiled = fetched::with_fetched(compiled, needs, output)?;

@@ -6,6 +6,7 @@ use authorizer::{Authorizer, Header, RequestBody};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use explain::{ExplainedSubject, Explainer, NamedCaller};
+use policy::model::AUTHORIZATION;
 
 use super::input;
 use crate::cli::{BodyArgs, CallerArgs};
@@ -86,17 +87,18 @@ pub(super) fn caller(
             .map_err(CommandError::arguments)?;
         return Ok((subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None));
     }
+    let identity = Explainer::new(authorizer).identity_on(host.as_bytes());
     if let Some(key) = api_key {
-        let identity = Explainer::new(authorizer).identity_on(host.as_bytes());
         let name = identity.api_key_header().ok_or_else(|| {
             CommandError::arguments("the policy has no `identity.api_keys`, so no key is valid")
         })?;
         let header = (name.to_owned(), read_credentials(key)?);
         return Ok((ExplainedSubject::FromRequest, Some(header)));
     }
-    let authorization = match (basic, bearer) {
+    let header = match (basic, bearer) {
         (Some(pair), _) => {
-            Some(format!("Basic {}", BASE64_STANDARD.encode(read_credentials(pair)?)))
+            let pair = BASE64_STANDARD.encode(read_credentials(pair)?);
+            Some((AUTHORIZATION.to_owned(), format!("Basic {pair}")))
         }
         (None, Some(token)) => {
             if token != "-" && Path::new(token).is_file() {
@@ -109,11 +111,10 @@ pub(super) fn caller(
             if let Some(problem) = token_problem(&token) {
                 return Err(CommandError::arguments(format_args!("`--bearer` takes {problem}")));
             }
-            Some(format!("Bearer {token}"))
+            Some(identity.token_line(&token))
         }
         (None, None) => None,
     };
-    let header = authorization.map(|value| ("authorization".to_owned(), value));
     Ok((ExplainedSubject::FromRequest, header))
 }
 

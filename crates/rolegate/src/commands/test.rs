@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use authorizer::has_token_elsewhere;
 use document::{FileError, Place, Problem};
 use explain::{CaseOutcome, Explainer};
 use policy::cases::{self, Case, Credentials};
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::fetched::{self, Needs};
 use super::policy_files::{PolicyFiles, is_bundle};
-use super::request::has_header;
+use super::request::{borrowed_headers, has_header};
 use crate::cli::{Format, TestArgs};
 use crate::error::{CommandError, Exit};
 use crate::output::{Output, PlaceReport, counted};
@@ -21,9 +22,11 @@ use runtime::{clock, files};
 pub(crate) fn run(args: &TestArgs, output: &mut Output) -> Result<Exit, CommandError> {
     output.format = args.output;
     let (compiled, file, cases) = load(args, output)?;
+    let identity = &compiled.authorizer.loaded().policy.identity;
     let has_tokens = cases.iter().any(|case| {
         matches!(case.request.credentials, Credentials::Bearer(_))
             || has_header(&case.request.headers, "authorization")
+            || has_token_elsewhere(&borrowed_headers(&case.request.headers), identity)
     });
     let needs = Needs { keys: has_tokens, inventory: has_tokens };
     let compiled = fetched::with_fetched(compiled, needs, output)?;

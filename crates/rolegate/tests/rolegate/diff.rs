@@ -221,6 +221,27 @@ fn metadata_is_a_setting() {
     assert_eq!(lines(&out), expected, "{err}");
 }
 
+/// The default is the `Authorization` header.
+#[test]
+fn each_place_of_tokens_counts() {
+    let settings = |places: &str| {
+        let with_places = format!("  token_from: {places}\nroles:\n");
+        let (_, out) = diff(&[("roles:\n", &with_places)], &[]);
+        let mut settings = lines(&out);
+        settings.retain(|line| line.starts_with("setting:"));
+        settings
+    };
+    assert_eq!(settings("[{ header: authorization }]"), [""; 0]);
+    assert_eq!(
+        settings("[{ header: x-access-token }, { cookie: session }]"),
+        [
+            "setting: identity.token_from: cookie session added (warning: browsers send cookies with requests of other sites, too)",
+            "setting: identity.token_from: header x-access-token added",
+            "setting: identity.token_from: not header authorization added",
+        ]
+    );
+}
+
 /// What a stale inventory permits is bounded by its age.
 #[test]
 fn each_setting_of_an_inventory_counts() {

@@ -35,9 +35,10 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 21] = [
+const MAPPINGS: [(&str, &str, &str); 22] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
+    ("token_place", "an entry of `token_from`", "identity: { token_from: [{ ?: x }] }"),
     ("basic", "`basic`", "identity: { basic: { ?: x } }"),
     ("user", "a user", "identity: { basic: { users: { ann: { ?: x } } } }"),
     ("api_keys", "`api_keys`", "identity: { api_keys: { ?: x } }"),
@@ -144,7 +145,7 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
 #[test]
 fn the_policies_and_cases_of_the_examples_are_valid() {
     let mut documents: BTreeMap<&str, Vec<(PathBuf, Value)>> = BTreeMap::new();
-    for name in ["people", "jwt", "owner", "api", "keys", "certificates", "grpc"] {
+    for name in ["people", "jwt", "owner", "api", "keys", "certificates", "browser", "grpc"] {
         let folder = PathBuf::from(example(name));
         for file in [folder.clone(), folder.join("roles")]
             .iter()

@@ -2,7 +2,7 @@
 
 use load::check_message::Checked;
 use serde_json::Value;
-use testbed::golden::authorization;
+use testbed::golden::credentials_header;
 use testbed::policies::Example;
 use testbed::tokens::Signer;
 
@@ -251,8 +251,8 @@ async fn a_shadow_policy_changes_no_answer() {
         let mut sent = 0.0;
         for case in example.cases.iter().filter(|case| case.request.at.is_none()) {
             let identity = &example.loaded.policy.identity;
-            let Ok(authorization) =
-                authorization(&case.request.credentials, identity, Some(&signer))
+            let Ok(credentials) =
+                credentials_header(&case.request.credentials, identity, Some(&signer))
             else {
                 continue;
             };
@@ -262,7 +262,7 @@ async fn a_shadow_policy_changes_no_answer() {
                 .iter()
                 .map(|(name, value)| (name.as_str(), value.as_str()))
                 .collect();
-            headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
+            headers.extend(credentials.iter().map(|(name, value)| (&**name, &**value)));
             headers.push(("x-envoy-auth-partial-body", "false"));
             let (method, host, path) =
                 (&*case.request.method, &*case.request.host, &*case.request.path);

@@ -119,6 +119,9 @@ impl<'s> ItemHashes<'s> {
         for issuer in &policy.identity.jwt {
             items.add_issuer(issuer);
         }
+        for place in &policy.identity.token_from {
+            items.add("token_places", &place.field, ());
+        }
         items.add_cluster(policy);
         items
     }

@@ -87,7 +87,8 @@ impl DecidedRequest {
     /// Copies a request with its verdict. Query, client, headers and body are copied for a search
     /// cluster of either policy; without the body, also where conditions of either read them. `None`
     /// if no other policy can be compared: the request was denied before its caller was known, only
-    /// the candidate reads API keys in a header of the request, or its certificate cannot be read.
+    /// the candidate reads API keys in a header of the request, it reads tokens elsewhere, or its
+    /// certificate cannot be read.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -115,6 +116,9 @@ impl DecidedRequest {
             None => None,
         };
         let credentials_of_request = candidate.credentials(request).ok()?;
+        if token(active, request) != token(candidate, request) {
+            return None;
+        }
         let has_certificate = matches!(credentials_of_request, Some(Credentials::Certificate(_)));
         let for_cluster = [active, candidate]
             .iter()
@@ -281,15 +285,22 @@ fn credentials<'r>(
         .map(Cow::Owned),
         // Its names are copied for the candidate, which may read it elsewhere.
         Credentials::Certificate(_) => Some(Cow::default()),
-        Credentials::Authorization(value) if subject.issuer.is_some() => {
-            signed_part(value).map(Cow::Borrowed)
-        }
+        token if subject.issuer.is_some() => token.token().and_then(signed_part).map(Cow::Borrowed),
+        Credentials::Token(_) => None,
         Credentials::Authorization(_) => {
             let prefix = backend.identity().user_prefix(SourceId::BASIC);
             let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user);
             Some(Cow::Borrowed(name.as_bytes()))
         }
     }
+}
+
+/// The token of a request, where this policy reads tokens.
+fn token<'r>(policy: &Authorizer, request: &Request<'r>) -> Option<&'r [u8]> {
+    let identity = policy.backend(request.host).identity();
+    let credentials = policy.credentials(request).ok()??;
+    let is_read = identity.reads_bearer() || matches!(credentials, Credentials::Token(_));
+    credentials.token().filter(|_| is_read)
 }
 
 /// A text that was copied from a `str`.

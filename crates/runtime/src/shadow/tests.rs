@@ -69,6 +69,27 @@ fn a_full_queue_drops_requests_and_counts_them() {
     }
 }
 
+/// The candidate would see another caller, or none.
+#[test]
+fn a_candidate_that_reads_tokens_elsewhere_is_not_compared() {
+    let places = |places: &str| {
+        let issuer = "{ issuer: a, audiences: [x], keys: { url: 'https://a.example/keys' } }";
+        format!(
+            "version: 1\nidentity: {{ jwt: [{issuer}] {places} }}\n\
+             roles: {{ anyone: {{ allow: [GET /a] }} }}\n"
+        )
+    };
+    let cookies = places(", token_from: [{ cookie: session }]");
+    let headers = places("");
+    let cookie = Header { name: b"cookie", value: b"session=x" };
+    let other = Header { name: b"cookie", value: b"sessions=x" };
+    for (line, expected) in [(cookie, 0), (other, 1)] {
+        let (shadow, requests) = stuck(&cookies);
+        offer(&shadow, &compiled(&headers), b"/a", &[line]);
+        assert_eq!(requests.try_iter().count(), expected);
+    }
+}
+
 /// Only requests to a search cluster are read by their query and body, so other queries, which may
 /// have secrets, are not copied.
 #[test]
