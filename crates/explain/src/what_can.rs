@@ -108,6 +108,9 @@ impl Explainer<'_> {
         let policy = self.policy();
         let caller = ExplainedCaller::by_rules(policy, subject);
         let roles: HashSet<&str> = caller.roles.iter().map(|role| role.name.as_str()).collect();
+        // A caller of an issuer has a token, whose claims are not known unless they are given.
+        let with_issuer = subject.map(|subject| self.with_issuer(subject));
+        let subject = with_issuer.as_ref();
         let (mut rules, mut notes) = (Vec::new(), Vec::new());
         let headers = GivenHeaders(HeaderLines(request.headers));
         let certificate = given_certificate(request);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use authorizer::{Authorizer, Header, Request};
-use explain::{ExplainedSubject, Explainer, unverified_subject};
+use explain::{ExplainedSubject, Explainer, NamedCaller, unverified_subject};
 use identity::Subject;
 use policy::cases::parse_time;
 use policy::model::SourceId;
@@ -325,6 +325,127 @@ grants: { reader: { users: [mallory], when: "source.ip in ['10.0.0.1']" } }
         text.starts_with(
             "any user by Basic, except for the user `mallory`\n\
              the user `mallory` by Basic, where source.ip in ['10.0.0.1']\n"
+        ),
+        "{text}"
+    );
+}
+
+/// All callers have tokens, and what they may do depends on the claims.
+const TOKENS: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, groups: groups }
+conditions: { office: cidr('10.0.0.0/8').containsIP(source.ip) }
+roles:
+  support:
+    when: host.tenant == claims.tenant
+    allow:
+      - "* {tenant}.example.com/orders/**"
+      - { rule: "POST {tenant}.example.com/orders/{id}/refund", when: office }
+    deny:
+      - { rule: "POST {tenant}.example.com/orders/{id}/refund", when: "!office" }
+      - { rule: "DELETE {tenant}.example.com/orders/**", when: claims.level < 3 }
+grants: { support: { groups: [support], when: claims.contract == 'active' } }
+"#;
+
+#[test]
+fn what_can_leaves_open_what_the_token_of_a_user_says() {
+    let authorizer = compiled(TOKENS);
+    let explainer = Explainer::new(&authorizer);
+    let groups = ["support".to_owned()];
+    let sue = NamedCaller { user: "sue", groups: &groups, ..NamedCaller::default() };
+    let sue = explainer.named_caller("", sue).unwrap().unwrap();
+    let of_sue = explainer.what_can(Some(&sue)).rules;
+    assert!(of_sue.len() == 4 && of_sue.iter().all(|rule| rule.when.is_some()), "{of_sue:#?}");
+    let everyone = unverified_subject("", None, &["support"], &[]);
+    assert_eq!(of_sue, explainer.what_can(Some(&everyone)).rules);
+    // The claims decide where they are given.
+    let claims = serde_json::json!({ "contract": "active", "tenant": "acme", "level": 3 });
+    let rules = explainer.what_can(Some(&Subject { claims, ..sue })).rules;
+    let when: Vec<_> = rules.iter().map(|rule| rule.when.as_deref().unwrap()).collect();
+    let tenant = "host.tenant == claims.tenant";
+    assert_eq!(
+        when,
+        [tenant, &format!("{tenant} && office"), &format!("{tenant} && !office")],
+        "{rules:#?}"
+    );
+}
+
+#[test]
+fn nobody_may_where_the_condition_that_allows_also_denies() {
+    let authorizer = compiled(TOKENS);
+    let refund = request("POST", "acme.example.com", "/orders/7/refund");
+    let from_home = Request { client: b"192.0.2.7", ..refund };
+    let who = Explainer::new(&authorizer).who_can(&from_home, Duration::ZERO);
+    assert!(who.callers.is_empty() && who.to_string().starts_with("nobody: "), "{who}");
+    // One alternative contains the other.
+    let who = Explainer::new(&authorizer).who_can(&refund, Duration::ZERO);
+    let [callers] = &*who.callers else { panic!("{who}") };
+    let where_ = callers.when.as_deref();
+    assert_eq!(where_, Some("claims.contract == 'active' && 'acme' == claims.tenant"), "{who}");
+    assert!(callers.to_string().ends_with("&& !office"), "{who}");
+
+    const ALL: &str = r#"version: 1
+identity: { basic: { verify: false } }
+roles:
+  authenticated:
+    allow: [{ rule: GET /a, when: request.query['b'] == 'c' }]
+    deny: [{ rule: GET /a, when: request.query['b'] == 'c' }]
+"#;
+    let text = who_can_get(ALL, "/a");
+    assert!(text.starts_with("nobody: "), "{text}");
+}
+
+/// Two conditions may have one text, and read other segments or another reading of the path.
+#[test]
+fn a_denial_under_the_same_words_may_be_another() {
+    const RULES: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub }
+roles:
+  authenticated:
+    allow: ["GET /units/{claims./org/unit}/*"]
+    deny: ["GET /units/*/{claims./org/unit}"]
+"#;
+    let text = who_can_get(RULES, "/units/a/b");
+    assert!(text.starts_with("any token of https://id.example.com, where "), "{text}");
+}
+
+/// Of callers whose source is not known, as of others.
+#[test]
+fn a_claim_that_is_given_is_not_said_to_be_missing() {
+    let authorizer = compiled(POLICY);
+    let refund = request("POST", "localhost", "/refund");
+    let claims = serde_json::json!({ "contract": "active" });
+    let zoe = Subject { claims, ..unverified_subject("zoe", None, &["support"], &[]) };
+    let text = explained(&authorizer, &refund, zoe);
+    assert!(text.contains("\ndepends: source.ip (not given)"), "{text}");
+}
+
+#[test]
+fn a_user_whom_a_condition_of_others_lets_in_too_is_no_exception() {
+    const GRANTED: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, groups: groups }
+roles: { s: { allow: [{ rule: GET /a, when: claims.a == 'b' }] } }
+grants: { s: { users: [bob], groups: [support] } }
+"#;
+    let text = who_can_get(GRANTED, "/a");
+    assert!(
+        text.starts_with(
+            "any token of https://id.example.com with the group `support`, where claims.a == 'b'\n\
+             any token of https://id.example.com for the user `bob`, where claims.a == 'b'\n"
         ),
         "{text}"
     );

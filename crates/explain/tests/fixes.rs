@@ -197,6 +197,32 @@ fn a_rule_is_added_to_a_role_of_the_caller() {
     assert!(proposals[0].added[0].contains(rule), "{proposals:?}");
 }
 
+/// Neither by a condition, nor because the caller becomes an exception among them.
+#[test]
+fn who_may_already_is_not_let_in() {
+    let refund = r#""POST {claims.tenant}.example.com/refund""#;
+    for deny in ["", "{ methods: [POST], paths: [/refund], when: \"'x-a' in request.headers\" }"] {
+        let policy = format!(
+            r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: {{ url: "https://id.example.com/jwks" }}
+      claims: {{ user: sub, groups: groups }}
+roles: {{ s: {{ allow: [{refund}], deny: [{deny}] }} }}
+grants: {{ s: {{ groups: [support] }} }}
+"#
+        );
+        let claims = serde_json::json!({ "tenant": "acme" });
+        let bob = ExplainedSubject::Given(Subject { claims, ..given("bob", &[]) });
+        let fixes = fixes(&policy, ("POST", "acme.example.com", "/refund"), bob);
+        let granted = &fixes.proposals[0];
+        assert_eq!(granted.change, "grant the role `s` to the user `bob`");
+        assert!(granted.lets_in.is_empty(), "{granted}");
+    }
+}
+
 #[test]
 fn what_allows_least_else_comes_first() {
     let hash = "{ password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\"";

@@ -296,6 +296,10 @@ pub struct WhatCanArgs {
     /// that the policy sets, if any. Repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
+    /// The claims of the user's token, as JSON, for conditions. Its roles and groups are those of
+    /// `--role` and `--group`.
+    #[arg(long, value_name = "JSON", value_parser = explain::claims, requires = "user")]
+    pub(crate) claims: Option<serde_json::Map<String, serde_json::Value>>,
     /// Lists only rules for this host. For a host of a search cluster, lists the caller's
     /// privileges by the cluster's own roles. By default the rules for all hosts are listed, or the
     /// privileges if all hosts are the cluster's.

@@ -160,7 +160,9 @@ fn time(text: &str) -> Result<identity::UnixTime, &'static str> {
     policy::cases::parse_time(text).ok_or("not a time: write one such as `2026-01-31T08:00:00Z`")
 }
 
-fn claims(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, &'static str> {
+pub(super) fn claims(
+    text: &str,
+) -> Result<serde_json::Map<String, serde_json::Value>, &'static str> {
     serde_json::from_str(text)
         .map_err(|_| "not a JSON object: write one such as `{\"tenant\":\"acme\"}`")
 }

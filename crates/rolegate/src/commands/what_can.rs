@@ -2,6 +2,7 @@
 
 use authorizer::Request;
 use explain::{Explainer, NamedCaller, WhatCan};
+use identity::Subject;
 use policy::Policy;
 use policy::model::ANYONE;
 
@@ -47,7 +48,10 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
             let caller =
                 NamedCaller { user, issuer: issuer.as_deref(), groups, roles: token_roles };
             match explainer.named_caller(host, caller).map_err(CommandError::arguments)? {
-                Ok(subject) => Some(subject),
+                Ok(subject) => Some(match &args.claims {
+                    Some(claims) => Subject { claims: claims.clone().into(), ..subject },
+                    None => subject,
+                }),
                 Err(error) => return Ok(WhatCan::nothing(user, error)),
             }
         }

@@ -387,6 +387,11 @@ fn arguments_decide_conditions() {
     assert!(code == 1 && out.contains("\ndepends: claims.d (not given)"), "{out}");
     let (code, out, _) = run("explain", &[&zoe[..], &["--claims", "{\"d\":1}"]].concat());
     assert!(code == 0 && !out.contains("depends: "), "{out}");
+    let zoe_may = ["--user", "zoe", "--group", "staff"];
+    let (_, out, _) = run("what-can", &zoe_may);
+    assert_eq!(out.matches(", where ").count(), 4, "{out}");
+    let (_, out, _) = run("what-can", &[&zoe_may[..], &["--claims", "{\"d\":1}"]].concat());
+    assert_eq!(out.matches(", where ").count(), 3, "{out}");
     let (code, _, err) = run("explain", &[&zoe[..], &["--claims", "[]"]].concat());
     assert!(code == 2 && err.contains("not a JSON object"), "{err}");
     let (code, _, err) = run("who-can", &["--time", "noon", "GET", "/a"]);
