@@ -93,6 +93,14 @@ impl From<&Condition> for Clause {
     }
 }
 
+impl Clause {
+    /// Whether its text means the same in each rule and for each interpretation of the path.
+    fn has_one_meaning(&self) -> bool {
+        let mut attributes = self.expression.attributes().into_iter();
+        *self.text != *MANY && attributes.all(|read| read.kind() != VariableKind::Target)
+    }
+}
+
 impl Given<'_> {
     pub(crate) fn inputs<'p>(&'p self, place: &'p Place) -> Inputs<'p> {
         let Place { path, in_path, in_host } = place;
@@ -272,6 +280,29 @@ impl Ways {
             }
         }
         ways
+    }
+
+    /// Without the places that its conditions no longer need, and so without ways that others
+    /// include.
+    pub(crate) fn without_places(&self) -> Self {
+        let mut ways = Self::default();
+        for Way { place, clauses } in &self.0 {
+            let is_needed = !clauses.iter().all(Clause::has_one_meaning);
+            let place = place.clone().filter(|_| is_needed);
+            ways.add(Way { place, clauses: clauses.clone() });
+        }
+        ways
+    }
+
+    /// Without the ways in which one of these denies, too.
+    pub(crate) fn unless_denied(&self, denied: &Self) -> Self {
+        let certain = denied.0.iter().filter(|way| way.clauses.iter().all(Clause::has_one_meaning));
+        let certain: Vec<&Way> = certain.collect();
+        let ways = self
+            .0
+            .iter()
+            .filter(|way| !certain.iter().any(|denial| way.clauses_include(&denial.clauses)));
+        Self(ways.cloned().collect())
     }
 
     /// The conditions of each way, unless other ways include it.

@@ -392,8 +392,8 @@ fn nobody_may_where_the_condition_that_allows_also_denies() {
 identity: { basic: { verify: false } }
 roles:
   authenticated:
-    allow: [{ rule: GET /a, when: request.query['b'] == 'c' }]
-    deny: [{ rule: GET /a, when: request.query['b'] == 'c' }]
+    allow: [{ rule: GET /a, when: "request.query['b'] == 'c'" }]
+    deny: [{ rule: GET /a, when: "request.query['b'] == 'c'" }]
 "#;
     let text = who_can_get(ALL, "/a");
     assert!(text.starts_with("nobody: "), "{text}");

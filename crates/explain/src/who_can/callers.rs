@@ -216,13 +216,15 @@ fn condition(
     let mut needs = BTreeSet::new();
     for path in 0..path_count {
         let without = granted.allowed_on.get(&path).unwrap_or(&never);
+        let without = without.unless_denied(&granted.denied);
         if without.is_always() {
             continue;
         }
-        let mut helping = BTreeSet::from_iter(under(&Attribute::Anyone, without, &never));
-        for (attribute, effects) in attributes.iter().filter(|(_, e)| !e.denied.is_always()) {
+        let mut helping = BTreeSet::from_iter(under(&Attribute::Anyone, &without, &never));
+        for (attribute, effects) in attributes {
             let ways = effects.allowed_on.get(&path).unwrap_or(&never);
-            helping.extend(under(attribute, ways, without));
+            let ways = ways.unless_denied(&effects.denied).unless_denied(&granted.denied);
+            helping.extend(under(attribute, &ways, &without));
         }
         if helping.is_empty() {
             return None;

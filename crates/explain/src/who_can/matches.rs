@@ -147,7 +147,7 @@ impl<'a> Matches<'a> {
                 effects.add(&of_role.under(when, &given).reduced(&given));
             }
         }
-        effects
+        effects.map(|ways, _| ways.without_places())
     }
 
     /// The first `max` rules that match, each with at most `max` roles, and how many rules match.
