@@ -4,7 +4,7 @@ use identity::{CredentialsError, Subject};
 use policy::model::{Identity, Issuer, SourceId};
 
 use crate::Explainer;
-use crate::names::unknown_issuer;
+use crate::names::{missing_prefix_message, unknown_issuer};
 use crate::subjects::unverified_subject;
 
 /// A caller as a person names it. The names have the prefixes of its source.
@@ -41,9 +41,13 @@ impl Explainer<'_> {
     ) -> Result<Result<Subject, CredentialsError>, ImpossibleCaller> {
         let NamedCaller { user, issuer, groups, roles } = caller;
         let Some(name) = issuer else {
+            let identity = self.identity_on(host.as_bytes());
+            if let Some(message) = missing_prefix_message(user, identity) {
+                return Err(ImpossibleCaller(message));
+            }
             let subject = self.subject_named(host.as_bytes(), user, groups, roles);
             if let Ok(subject) = &subject {
-                caller.check_sources(self.identity_on(host.as_bytes()), subject.source)?;
+                caller.check_sources(identity, subject.source)?;
             }
             return Ok(subject);
         };

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use condition::{
-    Attribute, CallerInputs, Condition, Expression, Inputs, KnownInputs, Placeholders,
-    RequestInputs, VariableKind,
+    Attribute, CallerClaims, CallerInputs, Condition, Expression, Inputs, KnownInputs,
+    Placeholders, RequestInputs, VariableKind,
 };
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -116,7 +116,10 @@ impl Given<'_> {
     pub(crate) fn has(&self, variable: &Attribute) -> bool {
         let place = Place::default();
         let known = KnownInputs { inputs: self.inputs(&place), unknown: self.unknown };
-        variable.kind() == VariableKind::Target || known.has(variable)
+        // They may be given of a caller whose source is not known.
+        let has_claims = *variable == Attribute::Claims
+            && self.caller.is_some_and(|caller| matches!(caller.claims, CallerClaims::Known(_)));
+        has_claims || variable.kind() == VariableKind::Target || known.has(variable)
     }
 
     /// What is left of a clause of a rule with this effect; `None` if the rule never counts.
