@@ -127,13 +127,21 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The attribute and its condition, if it has one.
-    fn under_condition(&self) -> Option<(&Self, &str)> {
+    /// The attribute, and its condition if it has one.
+    fn under_condition(&self) -> (&Self, Option<&str>) {
         if let Self::When { attribute, condition } = self {
-            Some((attribute, condition))
+            (attribute, Some(condition))
         } else {
-            None
+            (self, None)
         }
+    }
+
+    /// Whether every caller who has the other attribute has this one.
+    fn is_had_with(&self, other: &Self) -> bool {
+        let (wide, condition) = self.under_condition();
+        let (narrow, other_condition) = other.under_condition();
+        (*wide == Self::Anyone || wide == narrow)
+            && (condition.is_none() || condition == other_condition)
     }
 }
 
@@ -284,7 +292,9 @@ impl Condition {
         self.unless == other.unless
             && self.needs.iter().all(|wide| {
                 let mut lists = other.needs.iter();
-                lists.any(|narrow| narrow.iter().all(|attribute| wide.contains(attribute)))
+                lists.any(|narrow| {
+                    narrow.iter().all(|other| wide.iter().any(|one| one.is_had_with(other)))
+                })
             })
     }
 }

@@ -65,15 +65,18 @@ fn count(length: usize) -> u64 {
 pub(super) fn others(after: Vec<Callers>, before: &[Callers], caller: &str) -> Vec<Callers> {
     let mut newcomers = Vec::new();
     for mut callers in after {
-        if before.contains(&callers) {
-            continue;
-        }
+        // A further exception lets nobody in.
         let alike = before.iter().filter(|old| {
             old.source == callers.source
                 && old.when == callers.when
-                && old.except_users == callers.except_users
+                && old.except_users.iter().all(|user| callers.except_users.contains(user))
                 && old.condition.unless == callers.condition.unless
         });
+        let alike: Vec<&Callers> = alike.collect();
+        if alike.iter().any(|old| old.users == callers.users && old.condition == callers.condition)
+        {
+            continue;
+        }
         for old in alike {
             if let (Some(users), Some(known)) = (&mut callers.users, &old.users)
                 && old.condition == callers.condition

@@ -251,11 +251,8 @@ impl Callers {
         let [list] = &*self.condition.needs else { return vec![self] };
         let mut lists: BTreeMap<Option<String>, Vec<Attribute>> = BTreeMap::new();
         for attribute in list {
-            let (condition, attribute) = match attribute.under_condition() {
-                Some((attribute, condition)) => (Some(condition.to_owned()), attribute),
-                None => (None, attribute),
-            };
-            lists.entry(condition).or_default().push(attribute.clone());
+            let (attribute, condition) = attribute.under_condition();
+            lists.entry(condition.map(str::to_owned)).or_default().push(attribute.clone());
         }
         let lines = lists.into_iter().map(|(when, list)| Self {
             when,

@@ -105,8 +105,8 @@ impl Callers {
         let (mut conditions, mut attributes) = (Vec::new(), Vec::new());
         for attribute in &self.condition.unless {
             match attribute.under_condition() {
-                Some((Attribute::Anyone, condition)) => conditions.push(condition),
-                Some(_) | None => attributes.push(attribute.clone()),
+                (Attribute::Anyone, Some(condition)) => conditions.push(condition),
+                _ => attributes.push(attribute.clone()),
             }
         }
         (conditions, attributes)
