@@ -92,6 +92,9 @@ pub enum Limit {
     /// 15.6.4).
     #[error("the server is overloaded")]
     Capacity,
+    /// The issuer of an opaque token did not say in time, or not clearly, whether it is valid: 503.
+    #[error("the issuer of the token gives no usable answer")]
+    Introspection,
     /// The message was not complete, or its credentials were not verified, in time: 503.
     #[error("the deadline has passed")]
     Deadline,
@@ -133,6 +136,7 @@ impl Reason {
                 Limit::MessageSize => (Stage::Limit, 413, "message_too_large"),
                 Limit::BodySize => (Stage::Limit, 413, "body_too_large"),
                 Limit::Capacity => (Stage::Limit, 503, "overloaded"),
+                Limit::Introspection => (Stage::Limit, 503, "introspection_failed"),
                 Limit::Deadline => (Stage::Limit, 503, "deadline_exceeded"),
             },
             Self::InvalidCredentials(error) => (Stage::Credentials, 401, error.name()),
@@ -226,12 +230,13 @@ impl Reason {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::HeaderLines,
         Self::ResponseSize,
         Self::MessageSize,
         Self::BodySize,
         Self::Capacity,
         Self::Deadline,
+        Self::Introspection,
     ];
 }

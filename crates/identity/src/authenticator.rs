@@ -43,6 +43,9 @@ pub use unverified::{Attempted, signed_part};
 /// parsed at once and not hashed for the cache.
 const MAX_CACHED_VALUE: usize = jwt::MAX_BYTES + 16;
 
+/// Maximum number of invalid opaque tokens that are remembered.
+const MAX_REFUSED: usize = 1 << 12;
+
 /// The id of the next authenticator. A new [`LocalCache`] has the id 0, which is never used.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
@@ -63,6 +66,9 @@ pub struct Authenticator<T> {
     /// Verified tokens, by the keyed hash of the whole token, and client certificates with a user.
     /// Never carried over to the next authenticator, which may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
+    /// Opaque tokens that are invalid, for some seconds, by the same hashes. Apart from the others,
+    /// so that a flood of them evicts no valid token.
+    refused: Cache<CredentialsError>,
     hasher: KeyedHasher,
     limits: Limits,
 }
@@ -104,6 +110,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(problems);
         }
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
+        let refused = Cache::new(limits.tokens.min(MAX_REFUSED), limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let reads_bearer = !issuers.is_empty() && settings.reads_bearer();
@@ -115,6 +122,7 @@ impl<T: HeapSize> Authenticator<T> {
             issuers,
             reads_bearer,
             tokens,
+            refused,
             hasher,
             limits,
         };
@@ -409,16 +417,33 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::MalformedToken.into());
         }
         let cache_key = self.hasher.hash(text);
-        if let Some(verified) = self.tokens.find(cache_key, now).valid() {
-            return Ok(verified);
+        let was_verified = match self.tokens.find(cache_key, now) {
+            Lookup::Valid(verified) => return Ok(verified),
+            Lookup::Expired => true,
+            Lookup::Missing => false,
+        };
+        let asked = self.issuers.iter().position(|issuer| issuer.introspection().is_some());
+        let asked = asked.filter(|_| jwt::is_opaque(text));
+        if asked.is_some()
+            && let Lookup::Valid(refused) = self.refused.find(cache_key, now)
+        {
+            return Err(refused.value.into());
         }
         let result = result.filter(|result| result.cache_key == cache_key);
         if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
             return Ok(resolved?);
         }
-        let (token, issuers) = (Zeroizing::new(text.into()), Arc::clone(&self.issuers));
-        let credentials = PendingCredentials::Token { token, issuers, now };
-        let (job_key, verified_before) = (cache_key, false);
+        let issuers = Arc::clone(&self.issuers);
+        let credentials = match (asked, str::from_utf8(text)) {
+            (Some(issuer), Ok(text)) => {
+                let token = Zeroizing::new(text.into());
+                PendingCredentials::Opaque { token, issuers, issuer }
+            }
+            (_, _) => {
+                PendingCredentials::Token { token: Zeroizing::new(text.into()), issuers, now }
+            }
+        };
+        let (job_key, verified_before) = (cache_key, was_verified && asked.is_some());
         let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }
@@ -445,7 +470,13 @@ impl<T: HeapSize> Authenticator<T> {
             CredentialsResult::Token { issuers, .. } if !Arc::ptr_eq(&self.issuers, issuers) => {
                 None
             }
-            CredentialsResult::Token { result: Err(error), .. } => Some(Err(*error)),
+            CredentialsResult::Token { result: Err(error), refused_until, .. } => {
+                if let Some(until) = *refused_until {
+                    let window = Window { from: UnixTime::ZERO, until };
+                    self.refused.insert(key, *error, window, 0);
+                }
+                Some(Err(*error))
+            }
             CredentialsResult::Token { result: Ok(token), .. } => {
                 let window = Some(token.window).filter(|window| window.contains(now))?;
                 Some(Ok(self.tokens.find(key, now).valid().unwrap_or_else(|| {

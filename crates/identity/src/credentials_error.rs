@@ -12,7 +12,7 @@ macro_rules! credentials_errors {
 
         impl CredentialsError {
             /// All errors.
-            pub const ALL: [Self; 21] = [$(Self::$error),+];
+            pub const ALL: [Self; 23] = [$(Self::$error),+];
 
             /// The name in metrics, logs and answers.
             #[must_use]
@@ -42,6 +42,10 @@ credentials_errors! {
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a
     /// part that is not strict JSON.
     MalformedToken: "malformed_token", "malformed token";
+    /// The issuer says that the token is not active (RFC 7662, 2.2).
+    Inactive: "inactive", "inactive token";
+    /// Nobody has asked the issuer about the token: only a running rolegate does.
+    NotIntrospected: "not_introspected", "the issuer was not asked about the token";
     /// No key can have this `alg`, such as `none` (RFC 8725, 3.1 and 3.2).
     UnsupportedAlgorithm: "unsupported_algorithm", "unsupported algorithm";
     /// A header parameter of the token brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be

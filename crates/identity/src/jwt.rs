@@ -2,10 +2,12 @@
 //!
 //! The order of the checks is fixed: the shape, the header, the issuer that `iss` in the payload
 //! names, the key from that issuer's key set, the signature, and only then the claims. Of an
-//! unverified payload, only `iss` is used; logs may name its user.
+//! unverified payload, only `iss` is used; logs may name its user. `introspection` reads what an
+//! issuer says about a token that is no JWT.
 
 mod claims;
 mod detail;
+mod introspection;
 mod issuer;
 mod token;
 
@@ -13,5 +15,7 @@ pub(crate) use claims::{check_partial_claims, check_partly_required, subject, us
 pub use claims::{claim, token_roles};
 pub use detail::describe_malformed_names;
 pub(crate) use detail::{describe, describe_malformed_claim};
+pub use introspection::MalformedAnswer;
+pub(crate) use introspection::{dots, is_opaque};
 pub(crate) use issuer::{Issuer, VerifiedToken, find_issuer, verify};
 pub(crate) use token::{MAX_BYTES, UnverifiedToken, parse_signed};

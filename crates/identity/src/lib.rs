@@ -51,13 +51,13 @@ pub use cache::CacheSize;
 pub use certificate::{Certificate, MalformedCertificate};
 pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
-pub use jwt::{claim, describe_malformed_names, token_roles};
+pub use jwt::{MalformedAnswer, claim, describe_malformed_names, token_roles};
 pub use limits::Limits;
 pub use local_cache::{CacheLookups, LocalCache};
 pub use memory::{HeapSize, allocated};
 pub use password::{HashAlgorithm, HashPasswordError, hash_password};
 pub use unknown_kids::UnknownKids;
-pub use verification::{Verification, VerificationKind, VerificationResult};
+pub use verification::{Question, Verification, VerificationKind, VerificationResult};
 pub use xfcc::{LastElement, MalformedXfcc};
 
 /// A point in time, as the duration since the Unix epoch.

@@ -3,11 +3,13 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use policy::KeyUrl;
 use zeroize::Zeroizing;
 
 use crate::accounts::{Account, PasswordResult};
-use crate::jwt::{self, Issuer, VerifiedToken};
+use crate::jwt::{self, Issuer, MalformedAnswer, VerifiedToken};
 use crate::memory::allocated;
 use crate::{CredentialsError, UnixTime};
 
@@ -40,7 +42,26 @@ pub(crate) enum PendingCredentials {
         issuers: Arc<[Issuer]>,
         now: UnixTime,
     },
+    Opaque {
+        token: Zeroizing<Box<str>>,
+        issuers: Arc<[Issuer]>,
+        /// The index of the issuer that is asked about it.
+        issuer: usize,
+    },
 }
+
+/// What an issuer is asked about a token (RFC 7662, 2.1).
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// Where it is asked, with the credentials for that.
+    pub url: &'a KeyUrl,
+    /// The token.
+    pub token: &'a str,
+}
+
+/// How long an invalid token is not asked about again. A token may become active, such as one that
+/// is used before its issuer has written it everywhere.
+const REFUSED: Duration = Duration::from_secs(5);
 
 /// The kind of a [`Verification`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +70,8 @@ pub enum VerificationKind {
     Password,
     /// A token: less than a millisecond.
     Token,
+    /// An opaque token: as long as its issuer takes to answer. See [`Verification::question`].
+    Introspection,
 }
 
 /// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
@@ -67,17 +90,50 @@ pub(crate) enum CredentialsResult {
         result: Result<Arc<VerifiedToken>, CredentialsError>,
         /// The issuers whose keys and settings verified it. For other issuers the result is void.
         issuers: Arc<[Issuer]>,
+        /// If it is invalid, until when its issuer is not asked again.
+        refused_until: Option<UnixTime>,
     },
 }
 
 impl Verification {
-    /// Whether it verifies a password or a token.
+    /// What it verifies.
     #[must_use]
     pub fn kind(&self) -> VerificationKind {
         match self.credentials {
             PendingCredentials::Password { .. } => VerificationKind::Password,
             PendingCredentials::Token { .. } => VerificationKind::Token,
+            PendingCredentials::Opaque { .. } => VerificationKind::Introspection,
         }
+    }
+
+    /// What its issuer must be asked, if its token is opaque. The answer is for
+    /// [`Verification::answered`].
+    #[must_use]
+    pub fn question(&self) -> Option<Question<'_>> {
+        let PendingCredentials::Opaque { token, issuers, issuer } = &self.credentials else {
+            return None;
+        };
+        let introspection = issuers.get(*issuer)?.introspection()?;
+        Some(Question { url: &introspection.url, token })
+    }
+
+    /// The result of the answer to its [question](Self::question), which has arrived `now`.
+    ///
+    /// # Errors
+    /// If the answer says nothing about the token, or nothing was asked.
+    pub fn answered(
+        self,
+        answer: &[u8],
+        now: UnixTime,
+    ) -> Result<VerificationResult, MalformedAnswer> {
+        let PendingCredentials::Opaque { issuers, issuer, .. } = self.credentials else {
+            return Err(MalformedAnswer);
+        };
+        let asked = issuers.get(issuer).ok_or(MalformedAnswer)?;
+        let result = asked.read_answer(answer, now)?.map(Arc::new);
+        let refused_until = Some(now.saturating_add(REFUSED));
+        let credentials = CredentialsResult::Token { result, issuers, refused_until };
+        Ok(VerificationResult { credentials, cache_key: self.cache_key })
     }
 
     /// The memory that it takes while it waits, in bytes, credentials included.
@@ -89,11 +145,13 @@ impl Verification {
                     allocated(user.len()) + allocated(password.capacity())
                 }
                 PendingCredentials::Token { token, .. } => allocated(token.len()),
+                PendingCredentials::Opaque { token, .. } => allocated(token.len()),
             }
     }
 
     /// Whether this process has already verified the same credentials against the same stored hash,
-    /// but too long ago. Never true for a token, nor for credentials that the cache has evicted.
+    /// but too long ago; or its issuer has vouched for the opaque token. Never true for a JWT, nor
+    /// for credentials that the cache has evicted.
     ///
     /// Queues let such a verification go first: nobody can cause it without valid credentials, so a
     /// flood of wrong passwords does not delay users who were verified before.
@@ -109,7 +167,8 @@ impl Verification {
         self.job_key
     }
 
-    /// Runs it. It takes as long whether the user exists or not.
+    /// Runs it. It takes as long whether the user exists or not. An opaque token is invalid then:
+    /// only its issuer can say more, see [`Verification::question`].
     #[must_use]
     pub fn run(self) -> VerificationResult {
         let credentials = match self.credentials {
@@ -120,7 +179,11 @@ impl Verification {
             }
             PendingCredentials::Token { token, issuers, now } => {
                 let result = jwt::verify(&issuers, &token, now).map(Arc::new);
-                CredentialsResult::Token { result, issuers }
+                CredentialsResult::Token { result, issuers, refused_until: None }
+            }
+            PendingCredentials::Opaque { issuers, .. } => {
+                let result = Err(CredentialsError::NotIntrospected);
+                CredentialsResult::Token { result, issuers, refused_until: None }
             }
         };
         VerificationResult { credentials, cache_key: self.cache_key }

@@ -83,7 +83,7 @@ enum Wait {
 struct PasswordWait {
     result: Arc<Mutex<Option<HashResult>>>,
     timeout: AbortHandle,
-    _registration: Registration,
+    _registration: Option<Registration>,
 }
 
 impl Drop for PasswordWait {
@@ -169,6 +169,7 @@ impl Filter for Authorization {
                 match result {
                     Some(Ok(verified)) => exchange.authorize(Some(&verified)),
                     Some(Err(NotHashed::Displaced)) => exchange.deny(Limit::Capacity),
+                    Some(Err(NotHashed::Unavailable)) => exchange.deny(Limit::Introspection),
                     Some(Err(NotHashed::Failed)) | None => exchange.fail(ErrorKind::Internal),
                 }
             }
@@ -293,7 +294,7 @@ impl Exchange<'_, '_> {
         };
         let network = ClientNetwork::from_address(worker::client(&self.stream));
         let wait = match verification.kind() {
-            VerificationKind::Password => {
+            VerificationKind::Password | VerificationKind::Introspection => {
                 let result = Arc::new(Mutex::new(None));
                 let (kept, waker) = (Arc::clone(&result), scheduler.clone());
                 let on_result = Box::new(move |hashed| {

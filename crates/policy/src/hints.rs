@@ -84,6 +84,8 @@ const KEYS: &[KeyHint] = &[
         "leave it out: each key has its algorithm, and a token cannot choose another",
     ),
     ("an entry of `jwt`", &["iss"], Some("issuer"), ""),
+    ("`introspection`", &["client", "client_id", "client_secret"], Some("credentials_file"), ""),
+    ("`introspection`", &["cache", "ttl", "cache_ttl"], Some("max_cache"), ""),
     ("an entry of `jwt`", &["aud"], Some("audiences"), ""),
     ("`claims`", &["username", "sub"], Some("user"), ""),
     ("a policy", CONDITIONS, None, "a condition is `when` of a rule, a role or a grant"),
@@ -115,7 +117,13 @@ const KEYS: &[KeyHint] = &[
     ("a key", &["exp", "expiry", "expires_at", "not_after"], Some("expires"), ""),
     (
         "`identity`",
-        &["introspection", "oauth2"],
+        &["introspection"],
+        None,
+        "write it in the entry of its issuer, under `jwt`, in place of `keys`",
+    ),
+    (
+        "`identity`",
+        &["oauth2"],
         None,
         "callers have passwords, API keys, certificates or JWTs: docs/can-it.md says what to do \
          about others",
@@ -198,6 +206,7 @@ const WRONG_TYPES: &[(&str, &str, &str)] = &[
         "write `\"dns:api.example.com\": [clients]`, each without `-`",
     ),
     ("an entry of `token_from`", "a mapping", "write `{ header: NAME }` or `{ cookie: NAME }`"),
+    ("`introspection`", "a mapping", "write `{ url: \"https://…\", credentials_file: client }`"),
     ("`api_keys`", "a mapping", "write `{ header: x-api-key, file: keys.yaml }`"),
     ("a key", "a mapping", "write `{ sha256: \"…\", user: NAME }`"),
     ("the keys", "a mapping", "write `ID: { sha256: \"…\", user: NAME }`, each without `-`"),

@@ -33,6 +33,8 @@ enum Document {
     Discovery(Arc<str>),
     /// The inventory of a search cluster, and the `user:password` of the requests.
     Inventory(Option<Secret>),
+    /// Answers about tokens (RFC 7662), and the `user:password` of the questions.
+    Introspection(Secret),
 }
 
 impl KeyUrl {
@@ -53,6 +55,12 @@ impl KeyUrl {
         Self { document: Document::Inventory(credentials), ..url.as_str().into() }
     }
 
+    /// The URL at which an issuer is asked about tokens, with the `user:password` of the questions.
+    #[must_use]
+    pub fn for_introspection(url: &str, credentials: &str) -> Self {
+        Self { document: Document::Introspection(Secret(credentials.into())), ..url.into() }
+    }
+
     /// Why the URL may not be fetched, and how to fix it. Neither text contains a part of the URL.
     #[must_use]
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
@@ -70,7 +78,9 @@ impl KeyUrl {
     #[must_use]
     pub fn credentials(&self) -> Option<&str> {
         match &self.document {
-            Document::Inventory(Some(credentials)) => Some(&credentials.0),
+            Document::Inventory(Some(credentials)) | Document::Introspection(credentials) => {
+                Some(&credentials.0)
+            }
             _ => None,
         }
     }

@@ -239,6 +239,20 @@ pub enum Keys {
         /// The place in the policy that names it.
         at: Place,
     },
+    /// There are none: the issuer is asked about each token.
+    Introspection(Introspection),
+}
+
+/// Where an issuer is asked about opaque tokens (RFC 7662).
+#[derive(Clone, Debug)]
+pub struct Introspection {
+    /// The URL of the endpoint, with the credentials for it: `https:`, or `http:` on a loopback
+    /// address.
+    pub url: KeyUrl,
+    /// How long an answer counts; 60 s if not set.
+    pub max_cache: Duration,
+    /// The place in the policy that names it.
+    pub at: Place,
 }
 
 /// Which claims of a token contain the names.
@@ -598,6 +612,7 @@ impl fmt::Debug for Keys {
         match self {
             Self::File { path, .. } => f.debug_tuple("File").field(path).finish(),
             Self::Url { url, .. } => f.debug_tuple("Url").field(url).finish(),
+            Self::Introspection(introspection) => introspection.fmt(f),
         }
     }
 }

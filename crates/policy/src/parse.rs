@@ -12,6 +12,7 @@ mod grpc;
 mod host;
 pub mod htpasswd;
 mod identity_header;
+mod introspection;
 mod jwt;
 mod metadata;
 pub(crate) mod method;
@@ -25,6 +26,7 @@ mod search;
 mod template;
 mod token_places;
 pub(crate) mod unresolved;
+mod url_files;
 mod user_ids;
 pub(crate) mod values;
 

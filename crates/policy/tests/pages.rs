@@ -35,7 +35,7 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 24] = [
+const MAPPINGS: [(&str, &str, &str); 25] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     (
@@ -51,6 +51,7 @@ const MAPPINGS: [(&str, &str, &str); 24] = [
     ("`certificates`", "### `certificates`", "identity: { certificates: { ?: x } }"),
     ("an entry of `jwt`", "### An entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
     ("`keys`", "### `keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
+    ("`introspection`", "### `introspection`", "identity: { jwt: [{ introspection: { ?: x } }] }"),
     ("`claims`", "### `claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
     ("a role", "## A role", "roles: { admin: { ?: x } }"),
     ("a rule", "## A rule", "roles: { admin: { allow: [{ ?: x }] } }"),
@@ -291,6 +292,7 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("cluster/roles.yml", "")
         .and("inventory.json", "")
         .and("lister", "lister:secret\n")
+        .and("client", "rolegate:secret\n")
         .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")
         .and("roles/people.yaml", "roles: { anyone: { allow: [\"GET /people\"] } }\n");
     load(&files, Path::new("policy.yaml"))

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use policy::model::{
     ANYONE, AUTHENTICATED, AUTHORIZATION, ApiKeys, Basic, Bulk, CertificateSource, Certificates,
-    DocumentSecurity, IdentityHeader, Inventory, Issuer, Keys, MetadataValue, NamePattern,
-    NameTemplate, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
+    DocumentSecurity, IdentityHeader, Introspection, Inventory, Issuer, Keys, MetadataValue,
+    NamePattern, NameTemplate, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -304,6 +304,10 @@ impl<'p> SettingsBuilder<'p> {
             }
             Keys::Url { url, refresh, .. } => {
                 (format!("{url}, every {refresh:?}"), Compared::Url(url, *refresh))
+            }
+            Keys::Introspection(Introspection { url, max_cache, .. }) => {
+                let shown = format!("introspection at {url}, cached for {max_cache:?}");
+                (shown, Compared::Url(url, *max_cache))
             }
         };
         self.add(&[path, "keys"], Some(shown), compared);

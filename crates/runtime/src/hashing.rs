@@ -1,5 +1,5 @@
 //! Hashes passwords off the worker threads, on a few threads with a bounded queue (`queue` explains
-//! its order). Equal verifications share a hash.
+//! its order). Equal verifications share a hash. Other such threads ask issuers about opaque tokens.
 //!
 //! A queued verification is removed when all requests that wait for it are cancelled. A hash that
 //! has begun is finished, and right credentials are cached: if hashing takes longer than a client
@@ -11,14 +11,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::num::NonZero;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use identity::{Verification, VerificationResult};
+use identity::{Verification, VerificationKind, VerificationResult};
 use tokio::sync::oneshot;
 
 use crate::client_network::ClientNetwork;
+use crate::introspection::Asker;
 use crate::threads::{Priority, catch, spawn};
 use queue::{Entry, Queue};
 
@@ -40,9 +41,23 @@ fn threads_on(setting: usize, cores: usize) -> usize {
     }
 }
 
+/// How many issuers are asked at once about opaque tokens. An issuer that answers in 50 ms is asked
+/// 160 times a second.
+const QUESTIONS: usize = 8;
+
 /// The hashing threads and their queue. The threads end when this is dropped.
 #[derive(Debug)]
 pub struct Hashing {
+    passwords: Pool,
+    /// Those that ask about opaque tokens. They are started for the first one; `None` if that
+    /// failed.
+    questions: OnceLock<Option<Pool>>,
+    max_queued: usize,
+}
+
+/// Threads with a queue. They end when this is dropped.
+#[derive(Debug)]
+struct Pool {
     shared: Arc<Shared>,
 }
 
@@ -50,7 +65,7 @@ pub struct Hashing {
 #[derive(Debug)]
 pub struct Wait {
     result: oneshot::Receiver<HashResult>,
-    _registration: Registration,
+    _registration: Option<Registration>,
 }
 
 /// Why a password was not hashed.
@@ -60,10 +75,14 @@ pub enum NotHashed {
     Displaced,
     /// A bug: hashing the password panicked, or the threads that hash have ended.
     Failed,
+    /// The issuer of an opaque token did not say whether it is valid.
+    Unavailable,
 }
 
 /// Called with each result. Caches right credentials, and returns whether the password was right.
 pub type CacheCallback = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
+
+type SharedCallback = Arc<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 
 /// The result of a hash.
 pub type HashResult = Result<VerificationResult, NotHashed>;
@@ -83,7 +102,7 @@ pub struct Registration {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    cache_result: CacheCallback,
+    cache_result: SharedCallback,
 }
 
 struct State {
@@ -127,20 +146,29 @@ impl Hashing {
         max_queued: usize,
         cache_result: CacheCallback,
     ) -> io::Result<Self> {
-        let state = Mutex::new(State {
-            queue: Queue::new(max_queued),
-            running: HashMap::new(),
-            next_waiter: 0,
-            totals: HashingTotals::default(),
-            ended: false,
-        });
-        let shared = Arc::new(Shared { state, wake: Condvar::new(), cache_result });
-        let hashing = Self { shared };
+        let passwords = Pool::new(max_queued, cache_result.into());
         for number in 0..threads {
-            let shared = Arc::clone(&hashing.shared);
-            spawn(format!("hash-{number}"), Priority::Hashing, move || shared.work())?;
+            let shared = Arc::clone(&passwords.shared);
+            let name = format!("hash-{number}");
+            spawn(name, Priority::Hashing, move || {
+                shared.work(|verification| Ok(verification.run()));
+            })?;
         }
-        Ok(hashing)
+        Ok(Self { passwords, questions: OnceLock::new(), max_queued })
+    }
+
+    /// The threads for this verification; `None` if they cannot be started.
+    fn pool(&self, verification: &Verification) -> Option<&Pool> {
+        if verification.kind() != VerificationKind::Introspection {
+            return Some(&self.passwords);
+        }
+        let started = self.questions.get_or_init(|| {
+            let cache_result = Arc::clone(&self.passwords.shared.cache_result);
+            Pool::start_questions(self.max_queued, cache_result)
+                .inspect_err(|error| tracing::error!(%error, "cannot start a thread"))
+                .ok()
+        });
+        started.as_ref()
     }
 
     /// Queues a password, or waits for an equal verification that is queued or running.
@@ -155,6 +183,56 @@ impl Hashing {
     /// Like [`Self::submit`], with a callback, which may be called before this returns.
     #[must_use = "dropping the registration stops waiting"]
     pub fn submit_with(
+        &self,
+        verification: Verification,
+        network: ClientNetwork,
+        on_result: OnResult,
+    ) -> Option<Registration> {
+        match self.pool(&verification) {
+            Some(pool) => Some(pool.submit_with(verification, network, on_result)),
+            None => {
+                on_result(Err(NotHashed::Unavailable));
+                None
+            }
+        }
+    }
+
+    /// The current counters.
+    pub fn totals(&self) -> HashingTotals {
+        let state = self.passwords.shared.lock();
+        HashingTotals {
+            queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
+            ..state.totals
+        }
+    }
+}
+
+impl Pool {
+    fn new(max_queued: usize, cache_result: SharedCallback) -> Self {
+        let state = Mutex::new(State {
+            queue: Queue::new(max_queued),
+            running: HashMap::new(),
+            next_waiter: 0,
+            totals: HashingTotals::default(),
+            ended: false,
+        });
+        Self { shared: Arc::new(Shared { state, wake: Condvar::new(), cache_result }) }
+    }
+
+    fn start_questions(max_queued: usize, cache_result: SharedCallback) -> io::Result<Self> {
+        let questions = Self::new(max_queued, cache_result);
+        for number in 0..QUESTIONS {
+            let shared = Arc::clone(&questions.shared);
+            spawn(format!("ask-{number}"), Priority::Hashing, move || {
+                let mut asker = Asker::default();
+                shared
+                    .work(|verification| asker.verify(verification).ok_or(NotHashed::Unavailable));
+            })?;
+        }
+        Ok(questions)
+    }
+
+    fn submit_with(
         &self,
         verification: Verification,
         network: ClientNetwork,
@@ -185,15 +263,6 @@ impl Hashing {
         }
         Registration { shared: Arc::clone(&self.shared), key, waiter }
     }
-
-    /// The current counters.
-    pub fn totals(&self) -> HashingTotals {
-        let state = self.shared.lock();
-        HashingTotals {
-            queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
-            ..state.totals
-        }
-    }
 }
 
 impl Wait {
@@ -209,7 +278,7 @@ impl Drop for Registration {
     }
 }
 
-impl Drop for Hashing {
+impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.wake.notify_all();
@@ -222,23 +291,23 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    fn work(&self, mut verify: impl FnMut(Verification) -> HashResult) {
         while let Some((verification, network)) = self.next_verification() {
             let key = verification.job_key();
             let mut is_right = false;
-            let result = catch("hashing a password", || {
-                let result = verification.run();
+            let result = catch("verifying credentials", || {
+                let result = verify(verification)?;
                 is_right = (self.cache_result)(&result);
-                result
+                Ok(result)
             });
-            let result = result.map_err(|_| NotHashed::Failed);
+            let result = result.unwrap_or(Err(NotHashed::Failed));
             let waiters = self.lock().finish(key, network, is_right);
             // Without the lock: callbacks may take it. A panic in them must not end the thread.
             let _ = catch("answering after a hash", || answer(waiters, &result));
         }
     }
 
-    /// The next verification; `None` when [`Hashing`] was dropped.
+    /// The next verification; `None` when the [`Pool`] was dropped.
     fn next_verification(&self) -> Option<(Verification, ClientNetwork)> {
         let mut state = self.lock();
         loop {

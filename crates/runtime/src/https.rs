@@ -10,7 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderValue, USER_AGENT};
-use hyper::{HeaderMap, Request, Response, Uri};
+use hyper::{HeaderMap, Method, Request, Response, Uri};
 use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -63,12 +63,36 @@ impl HttpsClient {
         url: &KeyUrl,
         headers: HeaderMap,
     ) -> Result<Response<Incoming>, HttpsError> {
+        self.request(Method::GET, url, headers, Full::default()).await
+    }
+
+    /// Sends a POST request, as [`Self::get`].
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(crate) async fn post(
+        &self,
+        url: &KeyUrl,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Response<Incoming>, HttpsError> {
+        self.request(Method::POST, url, headers, Full::new(body.into())).await
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        url: &KeyUrl,
+        headers: HeaderMap,
+        body: Full<Bytes>,
+    ) -> Result<Response<Incoming>, HttpsError> {
         let uri: Uri = url.with_secrets().parse().map_err(|_| HttpsError::Address)?;
         if !is_allowed(&uri) {
             return Err(HttpsError::Address);
         }
-        let mut request = Request::new(Full::default());
-        (*request.uri_mut(), *request.headers_mut()) = (uri, headers);
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) =
+            (method, uri, headers);
         self.send(request).await.map_err(|error| hide(url, error))
     }
 

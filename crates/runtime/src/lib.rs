@@ -5,7 +5,8 @@
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`] and
 //!   `bundles`: fetch keys and bundles;
-//! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order of tokens;
+//! * [`hashing`]: hashes passwords off the worker threads, and asks about opaque tokens by
+//!   `introspection`; [`fair_queue`]: the order of tokens;
 //! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with the active one's;
 //! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans
 //!   of decisions, to a collector; `denials`: the last denials, for a console;
@@ -30,6 +31,7 @@ pub mod fair_queue;
 pub mod files;
 pub mod hashing;
 mod https;
+mod introspection;
 pub mod keys;
 pub mod lines;
 mod otlp;

@@ -208,8 +208,11 @@ impl<T: HeapSize> Authenticator<T> {
     }
 }
 
-/// Header and payload of a token. Without the signature, they are not credentials.
+/// Header and payload of a JWT. Without the signature, they are not credentials.
 #[must_use]
 pub fn signed_part(token: &[u8]) -> Option<&[u8]> {
+    if jwt::dots(token) != 2 {
+        return None;
+    }
     token.get(..token.iter().rposition(|byte| *byte == b'.')?)
 }

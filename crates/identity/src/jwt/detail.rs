@@ -82,6 +82,8 @@ pub(crate) fn describe(
         | CredentialsError::BadApiKey
         | CredentialsError::MalformedCertificate
         | CredentialsError::SeveralUsers
+        | CredentialsError::Inactive
+        | CredentialsError::NotIntrospected
         | CredentialsError::BadSignature => None,
     }
 }

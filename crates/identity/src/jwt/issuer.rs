@@ -51,6 +51,7 @@ impl Issuer {
                 }
                 None => None,
             },
+            Keys::Introspection(_) => None,
         };
         Self {
             settings: settings.clone(),
@@ -95,8 +96,8 @@ impl Issuer {
         Ok(())
     }
 
-    /// The subject of a token with a valid signature.
-    fn accept(
+    /// The subject of a token with a valid signature, or that its issuer vouches for.
+    pub(super) fn accept(
         &self,
         payload: Map<String, Value>,
         now: UnixTime,
@@ -112,11 +113,19 @@ impl Issuer {
         self.keys.as_ref()
     }
 
-    /// The URL of the key set, unless it is in a file.
+    /// The URL of the key set, if it is fetched.
     pub(crate) fn url(&self) -> Option<&KeyUrl> {
         match &self.settings.keys {
             Keys::Url { url, .. } => Some(url),
-            Keys::File { .. } => None,
+            Keys::File { .. } | Keys::Introspection(_) => None,
+        }
+    }
+
+    /// Where its tokens are asked about, if they have no signature.
+    pub(crate) fn introspection(&self) -> Option<&model::Introspection> {
+        match &self.settings.keys {
+            Keys::Introspection(introspection) => Some(introspection),
+            Keys::File { .. } | Keys::Url { .. } => None,
         }
     }
 

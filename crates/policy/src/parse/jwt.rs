@@ -11,6 +11,7 @@ use crate::model::{
 };
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::values::{self, is_name, name_refs, names, prefix};
+use crate::parse::{introspection, url_files};
 use document::{Fields, Mark, Node, Place, PolicyFile, Problem, Reader, Text, Value, Warning};
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
@@ -38,7 +39,23 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
         places.insert(issuer.issuer.clone(), at);
         issuers.push(issuer);
     }
+    report_second_introspection(reader, &issuers);
     issuers
+}
+
+/// Reports a second issuer with `introspection`: nothing in an opaque token says whose it is.
+fn report_second_introspection(reader: &mut Reader, issuers: &[Issuer]) {
+    let mut places = issuers.iter().filter_map(|issuer| match &issuer.keys {
+        Keys::Introspection(introspection) => Some(&introspection.at),
+        Keys::File { .. } | Keys::Url { .. } => None,
+    });
+    if let (Some(first), Some(second)) = (places.next(), places.next()) {
+        let message =
+            "two issuers have `introspection`, and an opaque token does not say whose it is";
+        let help = "leave one of them out";
+        let problem = Problem::error(second.clone(), message).help(help);
+        reader.push(problem.related(first.clone(), "the first is here"));
+    }
 }
 
 /// Reads an issuer, and the place of its name.
@@ -51,6 +68,7 @@ fn read_issuer(
         "issuer",
         "audiences",
         "keys",
+        "introspection",
         "claims",
         "require",
         "clock_skew",
@@ -69,9 +87,7 @@ fn read_issuer(
         warn_of_pattern(reader, name, "issuer", help);
     }
     let audiences = read_audiences(reader, &fields);
-    let help = "add `keys`: `{ file: … }`, `{ url: … }` or `{ discovery: true }`";
-    let keys = reader.required(&fields, "keys", help);
-    let keys = keys.and_then(|node| read_keys(reader, files, node, name.as_ref()));
+    let keys = read_key_source(reader, files, &fields, name.as_ref());
     let claims = read_claims(reader, &fields);
     let require = read_required_claims(reader, &fields);
     let clock_skew = read_clock_skew(reader, &fields);
@@ -98,6 +114,31 @@ fn read_issuer(
         at: reader.place(node.at),
     };
     Some((issuer, reader.place(name.at)))
+}
+
+/// Reads `keys`, or `introspection` in their place.
+fn read_key_source(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    fields: &Fields<'_>,
+    issuer: Option<&Text<'_>>,
+) -> Option<Keys> {
+    let Some((key, node)) = fields.field("introspection") else {
+        let help = "add `keys`: `{ file: … }`, `{ url: … }` or `{ discovery: true }`; or \
+                    `introspection` for tokens that are no JWTs";
+        let keys = reader.required(fields, "keys", help)?;
+        return read_keys(reader, files, keys, issuer);
+    };
+    if let Some((keys, _)) = fields.field("keys") {
+        let help = "leave one out: JWTs are verified with `keys`, other tokens by `introspection`";
+        reader.error_help(keys.at, "an issuer has both `keys` and `introspection`", help);
+    }
+    if let Some((required_type, _)) = fields.field("required_type") {
+        let help = "leave it out, or require a claim under `require`";
+        let message = "`required_type` has no effect: an opaque token has no header";
+        reader.error_help(required_type.at, message, help);
+    }
+    introspection::read(reader, files, (key, node)).map(Keys::Introspection)
 }
 
 /// Whether `claims` has `roles`, or is empty, which was reported already.
@@ -208,7 +249,7 @@ fn read_keys(
         return Some(Keys::File { path: path.to_string_lossy().into(), bytes, at });
     }
     let refresh = values::duration(reader, &fields, "refresh", MIN_REFRESH).unwrap_or(REFRESH);
-    let trusted_ca = read_trusted_ca(reader, files, &fields);
+    let trusted_ca = url_files::read_trusted_ca(reader, files, &fields);
     let url: KeyUrl = if key == "url" {
         let text = reader.text(source, "`url`")?;
         values::is_url(reader, &text).then(|| text.shared.clone().into())?
@@ -245,30 +286,6 @@ fn is_discoverable(reader: &mut Reader, discovery: Mark, issuer: &str) -> bool {
         reader.error_help(discovery, message, "write `url` and the URL of the key set");
     }
     fault.is_none()
-}
-
-/// The contents of the file of certificates under `ca_file`; `None` if a problem was reported. Each
-/// certificate is checked where it is used.
-pub(crate) fn read_trusted_ca(
-    reader: &mut Reader,
-    files: &mut CachedFiles<'_>,
-    fields: &Fields<'_>,
-) -> Option<Option<Arc<[u8]>>> {
-    let Some(node) = fields.value("ca_file") else { return Some(None) };
-    let name = reader.text(node, "`ca_file`")?;
-    let PolicyFile { path, bytes } = files.read_named(reader, &name)?;
-    let text = String::from_utf8_lossy(&bytes);
-    if text.contains(" PRIVATE KEY-----") {
-        let message = format!("`{}` has a private key, which must not be here", path.display());
-        let help = "name a file with nothing but certificates, and replace the key";
-        return reader.reject(name.at, message, help);
-    }
-    if !text.contains("-----BEGIN CERTIFICATE-----") {
-        let message = format!("`{}` has no certificate in PEM", path.display());
-        let help = "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`";
-        return reader.reject(name.at, message, help);
-    }
-    Some(Some(bytes))
 }
 
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {

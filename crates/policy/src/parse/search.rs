@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::key_url::KeyUrl;
 use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 use crate::parse::cached_files::{CachedFiles, is_file_name, relative_to};
-use crate::parse::{host, jwt, response, values};
+use crate::parse::{host, jwt, response, url_files, values};
 use crate::pattern::Scope;
 use document::{Fields, Key, Node, Place, PolicyFile, Reader, Text, Value, Warning, closest};
 
@@ -195,8 +195,9 @@ fn read_inventory_url(
 ) -> Option<Inventory> {
     let refresh = values::duration(reader, fields, "refresh", jwt::MIN_REFRESH).unwrap_or(REFRESH);
     let max_age = values::duration(reader, fields, "max_age", "1ms").unwrap_or(MAX_AGE);
-    let credentials = read_credentials(reader, cached, fields);
-    let trusted_ca = jwt::read_trusted_ca(reader, cached, fields);
+    let help = "write the user and password of the account that lists the indices";
+    let credentials = url_files::read_credentials(reader, cached, fields, help);
+    let trusted_ca = url_files::read_trusted_ca(reader, cached, fields);
     let text = reader.field_text(fields, "url")?;
     if !values::is_url(reader, &text) {
         return None;
@@ -207,24 +208,4 @@ fn read_inventory_url(
     }
     let url = KeyUrl::for_inventory(text.text, credentials?.as_deref()).trusting(trusted_ca?);
     Some(Inventory::Url { url, refresh, max_age, at: reader.place(text.at) })
-}
-
-/// The `user:password` in the `credentials_file`, which is never shown; `None` if a problem was
-/// reported.
-fn read_credentials(
-    reader: &mut Reader,
-    cached: &mut CachedFiles<'_>,
-    fields: &Fields<'_>,
-) -> Option<Option<String>> {
-    let Some(node) = fields.value("credentials_file") else { return Some(None) };
-    let name = reader.text(node, "`credentials_file`")?;
-    let PolicyFile { path, bytes } = cached.read_named(reader, &name)?;
-    let text = std::str::from_utf8(&bytes).ok().map(|text| text.trim_end_matches(['\r', '\n']));
-    let credentials = text.filter(|text| text.contains(':') && !text.contains(char::is_control));
-    if credentials.is_none() {
-        let message = format!("`{}` is not one line `user:password`", path.display());
-        let help = "write the user and password of the account that lists the indices";
-        reader.error_help(name.at, message, help);
-    }
-    Some(Some(credentials?.to_owned()))
 }

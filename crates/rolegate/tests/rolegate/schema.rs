@@ -35,7 +35,7 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 22] = [
+const MAPPINGS: [(&str, &str, &str); 23] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("token_place", "an entry of `token_from`", "identity: { token_from: [{ ?: x }] }"),
@@ -45,6 +45,7 @@ const MAPPINGS: [(&str, &str, &str); 22] = [
     ("certificates", "`certificates`", "identity: { certificates: { ?: x } }"),
     ("issuer", "an entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
     ("keys", "`keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
+    ("introspection", "`introspection`", "identity: { jwt: [{ introspection: { ?: x } }] }"),
     ("claims", "`claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
     ("role", "a role", "roles: { admin: { ?: x } }"),
     ("rule", "a rule", "roles: { admin: { allow: [{ ?: x }] } }"),

@@ -11,6 +11,7 @@ mod checks;
 mod frames;
 mod framing;
 mod hashing;
+mod introspection;
 mod lifecycle;
 mod other_services;
 mod overload;

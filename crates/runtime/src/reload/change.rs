@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use authorizer::cluster_config;
 use policy::Policy;
-use policy::model::{ApiKey, Certificates, Issuer, Keys, RolesFromToken, Rule};
+use policy::model::{ApiKey, Certificates, Introspection, Issuer, Keys, RolesFromToken, Rule};
 use policy::pattern::{Pattern, Segment};
 
 /// How many items were added, removed or changed, by kind and action. Displayed as
@@ -149,6 +149,9 @@ impl<'s> ItemHashes<'s> {
         let keys = match keys {
             Keys::File { path, bytes, at: _ } => self.seed.hash_one((path, bytes)),
             Keys::Url { url, refresh, at: _ } => self.seed.hash_one((url, refresh)),
+            Keys::Introspection(Introspection { url, max_cache, at: _ }) => {
+                self.seed.hash_one((url, max_cache, "introspection"))
+            }
         };
         let roles: Option<Vec<&str>> = match roles_from_token {
             RolesFromToken::All => None,

@@ -250,7 +250,7 @@ impl Exchange {
         loop {
             let Unverified(verification, network) = *unverified;
             let result = match verification.kind() {
-                VerificationKind::Password => {
+                VerificationKind::Password | VerificationKind::Introspection => {
                     let mut wait = context.shared.hashing.submit(verification, network);
                     let result =
                         self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
@@ -326,6 +326,7 @@ fn not_hashed(reason: NotHashed) -> Failure {
     match reason {
         NotHashed::Displaced => Overload::HashQueue.into(),
         NotHashed::Failed => ErrorKind::Internal.into(),
+        NotHashed::Unavailable => Limit::Introspection.into(),
     }
 }
 

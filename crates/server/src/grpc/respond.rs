@@ -84,9 +84,11 @@ pub(super) fn limit(respond: &mut SendResponse<Bytes>, limit: Limit) -> Result<(
     let status = match limit {
         Limit::Deadline => (DEADLINE_EXCEEDED, "deadline exceeded"),
         Limit::MessageSize => (RESOURCE_EXHAUSTED, "the message is too large"),
-        Limit::Capacity | Limit::HeaderLines | Limit::ResponseSize | Limit::BodySize => {
-            (RESOURCE_EXHAUSTED, "resource limit exceeded")
-        }
+        Limit::Capacity
+        | Limit::HeaderLines
+        | Limit::ResponseSize
+        | Limit::BodySize
+        | Limit::Introspection => (RESOURCE_EXHAUSTED, "resource limit exceeded"),
     };
     respond.send_response(error_response(status), true).map(drop)
 }
