@@ -70,7 +70,7 @@ FORTIO_PROGRAM := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/bin/fortio,$(filter
 NEEDS_FORTIO := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: build-charts build-caddy build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-caddy build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test test-caddy prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -162,6 +162,9 @@ test-image: image ## Test the container images and their size, without a contain
 
 release: needs-rust needs-cc needs-python3 $(CYCLONEDX) ## Build a release, into target/release-files/: programs, images, SBOMs, checksums; ROLEGATE_SIGNING_KEY=FILE signs it.
 	@CYCLONEDX=$(abspath $(CYCLONEDX)) deploy/release/run
+
+test-caddy: needs-rust needs-cc $(NEEDS_CADDY) ## Test deploy/caddy with a real Caddy, which takes minutes to build the first time.
+	cargo test --workspace --locked --test proxies -- --ignored
 
 cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubectl context.
 	@python3 deploy/cluster-test/run.py

@@ -3,9 +3,10 @@
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is
 //! dropped. Then [`app`], [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium;
-//! [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs; [`rate_limits`] counts;
-//! [`golden`] checks a running stack against the `cases.yaml` of a policy; [`pages`] reads the
-//! tables of a page, for tests that compare them with the code.
+//! [`proxy`] is nginx, HAProxy or Caddy in place of Envoy; [`client`] sends requests, [`grpc`] Check
+//! calls; [`collector`] receives spans and logs; [`rate_limits`] counts; [`golden`]
+//! checks a running stack against the `cases.yaml` of a policy; [`pages`] reads the tables of a page,
+//! for tests that compare them with the code.
 
 #![expect(
     clippy::disallowed_methods,
@@ -24,6 +25,7 @@ pub mod pages;
 pub mod policies;
 pub mod port;
 mod process;
+pub mod proxy;
 pub mod rate_limits;
 pub mod rolegate;
 mod stack;
