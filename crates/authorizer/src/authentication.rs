@@ -1,5 +1,6 @@
 //! How the caller of a request becomes known: by its credentials, or by assumption.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use identity::{
@@ -31,12 +32,17 @@ pub(crate) enum Authentication<'r> {
     Inline,
     /// By assumption, whatever the credentials are.
     Assumed(Result<Option<Subject>, CredentialsError>, Trust),
+    /// By assumption, with the data of one of the backends.
+    Prepared(&'r PreparedCaller),
 }
+
+/// A [`CachedSubject`] with the data of one of the backends.
+pub(crate) type PreparedCaller = Arc<dyn Any + Send + Sync>;
 
 impl Authentication<'_> {
     /// Whether the caller is known by its credentials, which are then well-formed.
     pub(crate) fn reads_credentials(&self) -> bool {
-        !matches!(self, Self::Assumed(..))
+        !matches!(self, Self::Assumed(..) | Self::Prepared(_))
     }
 
     /// The caller. `attach` computes the data of the backend for a subject that is in no cache.
@@ -44,7 +50,7 @@ impl Authentication<'_> {
     /// # Errors
     /// If its credentials are invalid. [`NotAuthenticated::Pending`] only if they are verified by
     /// another thread.
-    pub(crate) fn caller<'c, D: HeapSize>(
+    pub(crate) fn caller<'c, D: HeapSize + Send + Sync + 'static>(
         self,
         authenticator: &Authenticator<D>,
         credentials: Option<Credentials<'_>>,
@@ -68,6 +74,11 @@ impl Authentication<'_> {
                 let attached = attach(&subject, trust);
                 Ok(Some(cache.keep_until_next_call(Arc::new(CachedSubject { subject, attached }))))
             }
+            Self::Prepared(caller) => match Arc::clone(caller).downcast::<CachedSubject<D>>() {
+                Ok(cached) => Ok(Some(cache.keep_until_next_call(cached))),
+                // The caller was prepared for the other backend.
+                Err(_) => Err(CredentialsError::UnsupportedScheme.into()),
+            },
         }
     }
 }

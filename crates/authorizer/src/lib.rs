@@ -43,13 +43,14 @@ use std::sync::Arc;
 use condition::Attribute;
 use document::Problem;
 use identity::{
-    Attempted, Authenticator, CacheLookups, CacheSize, Certificate, Credentials, CredentialsError,
-    FetchedKeys, Limits, LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
+    Attempted, Authenticator, CacheLookups, CacheSize, CachedSubject, Certificate, Credentials,
+    CredentialsError, FetchedKeys, Limits, LocalCache, Subject, UnixTime, UnknownKids,
+    VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::Identity;
 
-use crate::authentication::{Authentication, Trust};
+use crate::authentication::{Authentication, PreparedCaller, Trust};
 use crate::responder::{CallerHeaders, Responder};
 use crate::scratch::AnswerScratch;
 
@@ -82,6 +83,15 @@ pub struct Authorizer {
     rules: Rules,
     cluster: Option<Cluster>,
     names_hosts: bool,
+}
+
+/// A caller that nobody has authenticated, with its roles and headers resolved, for tools that make
+/// many requests as the same callers. It belongs to its authorizer: to another one its roles could
+/// be others.
+#[derive(Debug)]
+pub struct AssumedCaller<'p> {
+    authorizer: &'p Authorizer,
+    prepared: PreparedCaller,
 }
 
 /// The part of a policy that decides about the requests to a host.
@@ -205,16 +215,29 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let caller = subject.map(|subject| {
-            subject.map(|subject| {
-                let identity = self.backend(request.host).identity();
-                // A tool may know only the name. Patterns with `{user}` also need its source.
-                let source = subject.source.or_else(|| identity.source_of(&subject.user));
-                Subject { source, ..subject }
-            })
-        });
+        let backend = self.backend(request.host);
+        let caller = subject.map(|subject| subject.map(|subject| backend.with_source(subject)));
         let assumed = Authentication::Assumed(caller, Trust::AssumedUncached);
         self.check_with(assumed, request, scratch, now).verdict()
+    }
+
+    /// A caller of requests to this host that nobody has authenticated, for tools: see
+    /// [`Self::check_as`].
+    #[must_use]
+    pub fn assumed_caller(&self, host: &[u8], subject: Subject) -> AssumedCaller<'_> {
+        let backend = self.backend(host);
+        let (subject, trust) = (backend.with_source(subject), Trust::AssumedUncached);
+        let prepared: PreparedCaller = match backend {
+            Backend::Rules(rules) => {
+                let attached = rules.caller(&self.responder, &subject, trust);
+                Arc::new(CachedSubject { subject, attached })
+            }
+            Backend::Cluster(cluster) => {
+                let attached = cluster.caller(&self.responder, &subject, trust);
+                Arc::new(CachedSubject { subject, attached })
+            }
+        };
+        AssumedCaller { authorizer: self, prepared }
     }
 
     /// Authorizes a request for a caller whom another policy has authenticated, to compare the two
@@ -395,6 +418,20 @@ impl Authorizer {
     }
 }
 
+impl AssumedCaller<'_> {
+    /// Authorizes a request as if this were its caller, as [`Authorizer::check_as`] does. A request
+    /// to a host of the other backend than the caller was prepared for is denied.
+    pub fn check<'a>(
+        &'a self,
+        request: &Request<'a>,
+        scratch: &'a mut Scratch,
+        now: UnixTime,
+    ) -> Verdict<'a> {
+        let prepared = Authentication::Prepared(&self.prepared);
+        self.authorizer.check_with(prepared, request, scratch, now).verdict()
+    }
+}
+
 impl<'a> Backend<'a> {
     /// How callers authenticate: on the hosts of a search cluster, its own users may take the place
     /// of the policy's.
@@ -404,6 +441,13 @@ impl<'a> Backend<'a> {
             Self::Rules(rules) => &rules.loaded.policy.identity,
             Self::Cluster(cluster) => cluster.identity(),
         }
+    }
+
+    /// The subject with its source. A tool may know only the name, but patterns with `{user}` also
+    /// need the source.
+    fn with_source(self, subject: Subject) -> Subject {
+        let source = subject.source.or_else(|| self.identity().source_of(&subject.user));
+        Subject { source, ..subject }
     }
 }
 

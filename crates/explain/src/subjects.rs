@@ -30,6 +30,14 @@ impl<'a> Explainer<'a> {
         subject_named(self.authorizer.backend(host), user, groups, roles)
     }
 
+    /// The subject of a token with these claims, as JSON. Nothing is verified.
+    ///
+    /// # Errors
+    /// If no token can have these claims, except for its times and its audience.
+    pub fn subject_of_claims(self, host: &[u8], claims: &str) -> Result<Subject, CredentialsError> {
+        subject_of_claims(self.authorizer.backend(host), claims)
+    }
+
     /// Whether only a source that lists its users can have a user with this name and source (Basic
     /// that verifies passwords, or API keys), and lacks the user.
     #[must_use]

@@ -2,6 +2,7 @@
 
 mod access_review;
 mod bundle;
+mod decide;
 mod examples;
 mod explain;
 mod import;
@@ -21,12 +22,13 @@ pub use bundle::BundleArgs;
 pub(crate) use bundle::{
     BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
 };
+pub use decide::DecideArgs;
 use examples::{
-    ACCESS_REVIEW_EXAMPLES, BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES,
-    EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES,
-    LINT_ENVOY_EXAMPLES, NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
-    SERVE_EXAMPLES, SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES,
-    WHO_CAN_EXAMPLES,
+    ACCESS_REVIEW_EXAMPLES, BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DECIDE_EXAMPLES,
+    DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES,
+    IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
+    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES,
+    WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::{RequestArgs, VariableArgs};
@@ -57,6 +59,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  success
      explain: allowed; for a log of more than one line always
+     decide: each line is decided
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
@@ -67,6 +70,7 @@ Exit codes:
      bundle: not signed by a given key         lint-envoy: a finding, with `--strict` also a note
   2  the arguments or settings are not valid
      access-review, explain, suggest: the decision log cannot be read
+     decide: a line is not valid
      replay: the log cannot be opened, or has no decision
   3  the policy, its cases, a bundle or another program's configuration is not valid
      check --strict: there are warnings
@@ -103,6 +107,11 @@ pub enum Command {
     /// For the denials of a decision log it says what is missing.
     #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
     Explain(Box<ExplainArgs>),
+    /// Decides the requests on standard input, one JSON object on each line.
+    ///
+    /// Each line has one answer, in order, also if it is not valid.
+    #[command(after_help = DECIDE_EXAMPLES)]
+    Decide(DecideArgs),
     /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),

@@ -5,6 +5,7 @@ pub(crate) mod bundle;
 pub(crate) mod check;
 mod cluster_usage;
 pub(crate) mod completions;
+pub(crate) mod decide;
 mod decision_lines;
 mod denials;
 pub(crate) mod diff;

@@ -98,6 +98,7 @@ fn run(cli: Cli, output: &mut Output) -> Result<Exit, CommandError> {
         Command::Check(args) => commands::check::run(&args, output),
         Command::Test(args) => commands::test::run(&args, output),
         Command::Explain(args) => commands::explain::run(&args, output),
+        Command::Decide(args) => commands::decide::run(&args, output),
         Command::WhatCan(args) => commands::what_can::run(&args, output),
         Command::WhoCan(args) => commands::who_can::run(&args, output),
         Command::Diff(args) => commands::diff::run(&args, output),

@@ -56,6 +56,19 @@ is 0 if this policy allows its request, else 1. With more lines it is 0. Credent
 verified again. The line of a request to a search cluster does not have the body: give it by
 `--body` if you have it.";
 
+pub(super) const DECIDE_EXAMPLES: &str = "\
+Examples:
+  echo '{\"path\":\"/people\",\"user\":\"alice\"}' | rolegate decide policies/people
+  rolegate decide policies/people < requests.jsonl | jq -c 'select(.allowed | not)'
+  jq -c '.[].request' requests.json | rolegate decide --policy policies/people > decisions.jsonl
+
+A request has the members of a request in `cases.yaml`: `path`, and optionally `method`, `host`,
+`headers`, `client`, `certificate`, `body`, `time`, and either `user` (with `groups`, `roles` and
+`issuer`) or `claims`, which are taken as verified, or the credentials `basic`, `bearer` or
+`api_key`. A decision has `allowed`, `status`, `rule` or `reason`, `user`, and the `headers` to set
+and the `remove_headers`. A line that is not valid has `error` in their place.
+docs/decide.md has more.";
+
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
 Examples:
   rolegate who-can POST /people            under ./policy.yaml

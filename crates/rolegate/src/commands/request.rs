@@ -61,6 +61,14 @@ fn read_body(text: &str) -> Result<Vec<u8>, CommandError> {
     })
 }
 
+/// The problem of an API key under a policy without any.
+pub(super) const NO_API_KEYS: &str = "the policy has no `identity.api_keys`, so no key is valid";
+
+/// The header line of a user and password with a colon between them (RFC 7617).
+pub(super) fn basic_line(pair: &str) -> (String, String) {
+    (AUTHORIZATION.to_owned(), format!("Basic {}", BASE64_STANDARD.encode(pair)))
+}
+
 pub(super) fn has_header(headers: &[(String, String)], name: &str) -> bool {
     headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
 }
@@ -89,17 +97,12 @@ pub(super) fn caller(
     }
     let identity = Explainer::new(authorizer).identity_on(host.as_bytes());
     if let Some(key) = api_key {
-        let name = identity.api_key_header().ok_or_else(|| {
-            CommandError::arguments("the policy has no `identity.api_keys`, so no key is valid")
-        })?;
+        let name = identity.api_key_header().ok_or_else(|| CommandError::arguments(NO_API_KEYS))?;
         let header = (name.to_owned(), read_credentials(key)?);
         return Ok((ExplainedSubject::FromRequest, Some(header)));
     }
     let header = match (basic, bearer) {
-        (Some(pair), _) => {
-            let pair = BASE64_STANDARD.encode(read_credentials(pair)?);
-            Some((AUTHORIZATION.to_owned(), format!("Basic {pair}")))
-        }
+        (Some(pair), _) => Some(basic_line(&read_credentials(pair)?)),
         (None, Some(token)) => {
             if token != "-" && Path::new(token).is_file() {
                 return Err(CommandError::arguments(

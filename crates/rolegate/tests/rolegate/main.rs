@@ -24,6 +24,7 @@ mod cli;
 mod client;
 mod cluster;
 mod console;
+mod decide;
 mod decision_log;
 mod decisions;
 mod denials;
