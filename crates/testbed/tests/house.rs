@@ -56,6 +56,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "review",
         ],
     ),
+    ("rolegate-authorizer", &["authorizer", "document", "explain", "identity", "policy"]),
+    ("axum-example", &["rolegate-authorizer"]),
     ("search", &["document"]),
     ("envoy", &[]),
     ("bundle", &["document"]),
@@ -115,11 +117,13 @@ const MAY_DO_IO: &[&str] = &[
     "crates/install/",
     "crates/module/",
     "crates/rolegate/",
+    "crates/rolegate-authorizer/",
     "crates/runtime/",
     "crates/server/",
     "crates/load/",
     "crates/testbed/",
     "benches/",
+    "examples/",
     "fuzz/",
 ];
 
