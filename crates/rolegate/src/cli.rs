@@ -7,6 +7,7 @@ mod examples;
 mod explain;
 mod import;
 mod lint_envoy;
+mod lint_proxy;
 mod passwords;
 mod policy;
 
@@ -26,15 +27,16 @@ pub use decide::DecideArgs;
 use examples::{
     ACCESS_REVIEW_EXAMPLES, BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DECIDE_EXAMPLES,
     DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES,
-    IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
-    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES,
-    WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, LINT_PROXY_EXAMPLES, NEW_API_KEY_EXAMPLES,
+    PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SERVE_SOURCES,
+    SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::{RequestArgs, VariableArgs};
 pub use import::ImportArgs;
 pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
+pub use lint_proxy::LintProxyArgs;
 pub(crate) use passwords::{Algorithm, HashingArgs};
 pub use passwords::{HashArgs, NewApiKeyArgs, PasswdArgs};
 use policy::POLICY_FLAG;
@@ -63,11 +65,13 @@ Exit codes:
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
+     lint-proxy: nothing is unsafe or broken
   1  the answer is no
      explain: not allowed                      what-can: no rule allows anything
      who-can: nobody may make the request      health: not ready
      diff, replay: something changes           import: something cannot be expressed
-     bundle: not signed by a given key         lint-envoy: a finding, with `--strict` also a note
+     bundle: not signed by a given key         lint-envoy, lint-proxy: a finding, with
+     `--strict` also a note
   2  the arguments or settings are not valid
      access-review, explain, suggest: the decision log cannot be read
      decide: a line is not valid
@@ -151,6 +155,11 @@ pub enum Command {
     /// Each finding has FILE:LINE:COLUMN, and what to write instead.
     #[command(after_help = LINT_ENVOY_EXAMPLES)]
     LintEnvoy(LintEnvoyArgs),
+    /// Reports what makes rolegate unsafe or broken behind nginx or Caddy.
+    ///
+    /// Each finding has FILE:LINE:COLUMN, and what to write instead.
+    #[command(after_help = LINT_PROXY_EXAMPLES)]
+    LintProxy(LintProxyArgs),
     /// Builds, signs, verifies and shows policy bundles.
     ///
     /// A bundle is a policy with its files in one archive, which `serve --policy URL` fetches.

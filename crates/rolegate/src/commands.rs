@@ -17,6 +17,7 @@ pub(crate) mod health;
 pub(crate) mod import;
 mod input;
 pub(crate) mod lint_envoy;
+pub(crate) mod lint_proxy;
 mod logged;
 pub(crate) mod new_api_key;
 mod new_file;

@@ -107,6 +107,7 @@ fn run(cli: Cli, output: &mut Output) -> Result<Exit, CommandError> {
         Command::Suggest(args) => commands::suggest::run(&args, output),
         Command::Import(args) => commands::import::run(&args, output),
         Command::LintEnvoy(args) => commands::lint_envoy::run(&args, output),
+        Command::LintProxy(args) => commands::lint_proxy::run(&args, output),
         Command::Bundle(args) => commands::bundle::run(&args, output),
         Command::Schema(args) => commands::schema::run(&args, output),
         Command::HashPassword(args) => commands::hash_password::run(&args, output),

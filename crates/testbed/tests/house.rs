@@ -67,6 +67,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("review", &["condition", "document", "policy"]),
     ("import", &["condition", "document", "policy", "lint"]),
     ("envoy-lint", &["document"]),
+    ("proxy-lint", &["document"]),
     (
         "rolegate",
         &[
@@ -79,6 +80,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "review",
             "import",
             "envoy-lint",
+            "proxy-lint",
             "runtime",
             "server",
             "console",

@@ -159,6 +159,15 @@ Examples:
 Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in
 brackets, which `docs/lint-envoy.md` explains.";
 
+pub(super) const LINT_PROXY_EXAMPLES: &str = "\
+Examples:
+  rolegate lint-proxy /etc/nginx/nginx.conf
+  rolegate lint-proxy --identity-header x-user --identity-header x-roles Caddyfile
+  nginx -T | rolegate lint-proxy --proxy nginx -      of a running nginx, with its includes
+
+Each finding is `unsafe`, `broken` or a `note`, and has a name in brackets, which
+`docs/lint-proxy.md` explains.";
+
 pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
 Examples:
   rolegate import envoy-rbac envoy.yaml > policy.yaml

@@ -34,6 +34,7 @@ mod documented;
 mod explain;
 mod import;
 mod keys;
+mod lint_proxy;
 mod metrics;
 mod otlp;
 mod passwd;

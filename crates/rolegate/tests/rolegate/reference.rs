@@ -19,6 +19,7 @@ fn the_pages_are_made_from_the_program() {
         ("docs/reference/commands.md", commands()),
         ("docs/reference/decision-log.md", decision_fields()),
         ("docs/reference/envoy-findings.md", envoy_findings()),
+        ("docs/reference/proxy-findings.md", proxy_findings()),
     ];
     for name in ["policies/README.md", "policies/search.md"] {
         let page = std::fs::read_to_string(root.join(name)).unwrap();
@@ -82,6 +83,22 @@ fn envoy_findings() -> String {
         | name | severity | what happens | remedy |\n|---|---|---|---|\n"
         .to_owned();
     for kind in envoy_lint::Kind::ALL {
+        let effect = kind.effect().split_whitespace().collect::<Vec<_>>().join(" ");
+        let (name, severity, remedy) = (kind.name(), kind.severity().name(), kind.remedy());
+        let _ = writeln!(page, "| `{name}` | {severity} | {effect} | {remedy} |");
+    }
+    page
+}
+
+/// The kinds of findings of `lint-proxy`.
+fn proxy_findings() -> String {
+    let mut page = "# Findings of `lint-proxy`\n\n\
+        What [`rolegate lint-proxy`](../lint-proxy.md) reports. *Unsafe*: requests can pass that \
+        rolegate would deny, or the application gets another request. *Broken*: requests fail that \
+        rolegate would allow. *Note*: worth knowing.\n\n\
+        | name | severity | what happens | remedy |\n|---|---|---|---|\n"
+        .to_owned();
+    for kind in proxy_lint::Kind::ALL {
         let effect = kind.effect().split_whitespace().collect::<Vec<_>>().join(" ");
         let (name, severity, remedy) = (kind.name(), kind.severity().name(), kind.remedy());
         let _ = writeln!(page, "| `{name}` | {severity} | {effect} | {remedy} |");

@@ -1,0 +1,230 @@
+//! What is reported about Caddy.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use document::{Files, Place, Problem};
+
+use crate::caddyfile::{Reader, is_site};
+use crate::directive::Directive;
+use crate::finding::{Finding, Kind};
+use crate::{Options, Texts};
+
+/// The directives that lead to an application.
+const PASSES: [&str; 2] = ["reverse_proxy", "php_fastcgi"];
+/// Blocks with directives of a site.
+const GROUPS: [&str; 4] = ["handle", "handle_path", "route", "handle_errors"];
+/// What changes the path, among them what Caddy runs before `forward_auth` outside of `route`.
+const CHANGES: [&str; 4] = ["rewrite", "uri", "try_files", "handle_path"];
+/// What ends a request in `handle_response`.
+const ENDS: [&str; 5] = ["respond", "redir", "copy_response", "error", "abort"];
+
+/// The findings, and the files that were read.
+pub(crate) fn lint(
+    files: &dyn Files,
+    file: &Path,
+    options: Options<'_>,
+) -> Result<(Vec<Finding>, Texts), Vec<Problem>> {
+    let mut reader = Reader::new(files);
+    let directives = reader.read_main(file).map_err(|problem| vec![problem])?;
+    if !has_check(&directives) {
+        let problem = Problem::error(Place::start_of(file), "no `forward_auth` is in it");
+        return Err(vec![
+            problem.help("name the Caddyfile with the site, which may import others"),
+        ]);
+    }
+    let mut lint = Lint { findings: reader.findings, identity_headers: BTreeSet::new() };
+    lint.identity_headers.extend(options.identity_headers.iter().cloned());
+    lint.find_identity_headers(&directives);
+    for directive in &directives {
+        lint.trusted_proxies(directive);
+        if is_site(directive) {
+            lint.group(directive, &Before::default());
+        }
+    }
+    Ok((lint.findings, reader.texts))
+}
+
+fn has_check(directives: &[Directive]) -> bool {
+    directives
+        .iter()
+        .any(|directive| directive.name == "forward_auth" || has_check(directive.inner()))
+}
+
+/// What runs before a directive.
+#[derive(Clone, Default)]
+struct Before<'d> {
+    /// The matchers of `forward_auth`; empty for all requests.
+    checks: Vec<&'d str>,
+    /// Headers of the client that are removed or overwritten, in lower case.
+    removed: BTreeSet<String>,
+    /// Whether the path was changed after a check.
+    changed: Option<&'d Directive>,
+}
+
+struct Lint {
+    findings: Vec<Finding>,
+    identity_headers: BTreeSet<String>,
+}
+
+/// The matcher of a directive: a path or a name; empty without one.
+fn matcher(directive: &Directive) -> &str {
+    let first = directive.arg(0);
+    if first.starts_with(['/', '@']) { first } else { "" }
+}
+
+impl Lint {
+    /// The headers of `copy_headers`: those before `>`, or the new names behind it.
+    fn find_identity_headers(&mut self, directives: &[Directive]) {
+        for directive in directives {
+            if directive.name == "forward_auth" {
+                for copied in directive.named("copy_headers") {
+                    let names = copied.args.iter().cloned();
+                    let lines = copied.inner().iter().map(Directive::head);
+                    for name in names.chain(lines) {
+                        let name = name.rsplit('>').next().unwrap_or_default().trim();
+                        self.identity_headers.insert(name.to_ascii_lowercase());
+                    }
+                }
+            }
+            self.find_identity_headers(directive.inner());
+        }
+    }
+
+    /// `trusted_proxies` of everybody: then a client chooses `X-Forwarded-Uri`.
+    fn trusted_proxies(&mut self, directive: &Directive) {
+        if directive.name == "trusted_proxies"
+            && directive.args.iter().any(|range| range.ends_with("/0"))
+        {
+            self.findings.push(directive.finding(
+                Kind::ForgedRequest,
+                "the `X-Forwarded-…` headers of any client go on to rolegate, which decides about \
+                 the request that they name",
+                "name the addresses of the proxies in front of Caddy",
+            ));
+        }
+        directive.inner().iter().for_each(|inner| self.trusted_proxies(inner));
+    }
+
+    /// A site, or a block with directives of one. In `route` they run as written; elsewhere Caddy
+    /// sorts them: what changes the path, `forward_auth`, `request_header`, then blocks and proxies.
+    /// Returns what has run at its end.
+    fn group<'d>(&mut self, group: &'d Directive, before: &Before<'d>) -> Before<'d> {
+        let mut before = before.clone();
+        if group.name == "handle_path" && !before.checks.is_empty() {
+            before.changed.get_or_insert(group);
+        }
+        if group.name == "handle_errors" {
+            // It runs in place of what failed, such as `forward_auth`.
+            before = Before::default();
+        }
+        let mut ordered: Vec<&Directive> = group.inner().iter().collect();
+        if group.name != "route" {
+            ordered.sort_by_key(|directive| match &*directive.name {
+                name if CHANGES.contains(&name) && name != "handle_path" => 0,
+                "forward_auth" => 1,
+                "request_header" => 2,
+                name if GROUPS.contains(&name) => 3,
+                _ => 4,
+            });
+        }
+        for directive in ordered {
+            let name = &*directive.name;
+            if name == "forward_auth" {
+                self.check(directive, &before);
+                before.checks.push(matcher(directive));
+            } else if name == "request_header" {
+                self.request_header(directive, &mut before);
+            } else if GROUPS.contains(&name) {
+                let after = self.group(directive, &before);
+                // Unlike `handle`, it goes on with what is behind it.
+                if name == "route" && matcher(directive).is_empty() {
+                    before = after;
+                }
+            } else if CHANGES.contains(&name) && !before.checks.is_empty() {
+                before.changed.get_or_insert(directive);
+            } else if PASSES.contains(&name) {
+                self.pass(directive, &before);
+            }
+        }
+        before
+    }
+
+    /// Headers that are removed for all requests.
+    fn request_header(&mut self, directive: &Directive, before: &mut Before<'_>) {
+        if !matcher(directive).is_empty()
+            || !before.checks.is_empty() && directive.arg(0).starts_with('-')
+        {
+            // Behind `forward_auth` it would remove the header that rolegate has set.
+            return;
+        }
+        if let Some(name) = directive.arg(0).strip_prefix('-') {
+            before.removed.insert(name.to_ascii_lowercase());
+        }
+    }
+
+    fn check(&mut self, check: &Directive, before: &Before<'_>) {
+        for up in check.named("header_up") {
+            let name = up.arg(0).trim_start_matches(['+', '-', '?', '>']).to_ascii_lowercase();
+            if matches!(
+                &*name,
+                "x-forwarded-method" | "x-forwarded-host" | "x-forwarded-uri" | "x-forwarded-for"
+            ) {
+                self.findings.push(up.finding(
+                    Kind::ForgedRequest,
+                    format!(
+                        "`{name}` is not what Caddy sets: rolegate decides about another request"
+                    ),
+                    "leave it out",
+                ));
+            }
+        }
+        self.trusted_proxies(check);
+        for response in check.named("handle_response") {
+            let ends = response.inner().iter().any(|inner| ENDS.contains(&&*inner.name));
+            if !ends {
+                self.findings.push(response.finding(
+                    Kind::ServedDenial,
+                    "after this block the request goes on to the application, although rolegate \
+                     has denied it",
+                    "end it by `copy_response`, `redir` or `respond` with an error",
+                ));
+            }
+        }
+        for name in self.identity_headers.difference(&before.removed) {
+            self.findings.push(check.finding(
+                Kind::ClientHeader,
+                format!(
+                    "the application gets `{name}` as the client sent it where rolegate sets none, as \
+                     for an anonymous caller"
+                ),
+                format!("route {{ request_header -{name}; forward_auth … }}, in this order"),
+            ));
+        }
+    }
+
+    fn pass(&mut self, pass: &Directive, before: &Before<'_>) {
+        let own = matcher(pass);
+        if !before.checks.iter().any(|check| check.is_empty() || *check == own) {
+            let message = match before.checks.first() {
+                Some(check) => format!(
+                    "`{}` gets requests that `forward_auth {check}` does not match, without \
+                     authorization",
+                    pass.head()
+                ),
+                None => format!("`{}` leads to an application without authorization", pass.head()),
+            };
+            let fix = "forward_auth before it, in the same block or around it, without a matcher";
+            self.findings.push(pass.finding(Kind::Unprotected, message, fix));
+            return;
+        }
+        let inner = pass.named("rewrite").next();
+        if let Some(changed) = before.changed.or(inner) {
+            self.findings.push(changed.finding(
+                Kind::ChangedPath,
+                "the application gets another path than rolegate has decided about",
+                "leave the path to the application, or change it before `forward_auth`",
+            ));
+        }
+    }
+}

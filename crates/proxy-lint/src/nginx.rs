@@ -1,0 +1,367 @@
+//! What is reported about nginx.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use document::{Files, Place, Problem};
+
+use crate::directive::Directive;
+use crate::finding::{Finding, Kind};
+use crate::nginx_file::Reader;
+use crate::scope::Scope;
+use crate::{Options, Texts};
+
+/// The headers in which rolegate gets the request, with the variables that have it.
+const REQUEST_HEADERS: [(&str, &[&str]); 4] = [
+    ("X-Original-Method", &["$request_method"]),
+    ("X-Original-Host", &["$http_host", "$host"]),
+    ("X-Original-URI", &["$request_uri"]),
+    ("X-Real-IP", &["$remote_addr"]),
+];
+
+/// The directives that lead to an application.
+const PASSES: [&str; 6] =
+    ["proxy_pass", "grpc_pass", "fastcgi_pass", "uwsgi_pass", "scgi_pass", "memcached_pass"];
+
+/// The findings, and the files that were read.
+pub(crate) fn lint(
+    files: &dyn Files,
+    file: &Path,
+    options: Options<'_>,
+) -> Result<(Vec<Finding>, Texts), Vec<Problem>> {
+    let mut reader = Reader::new(files, file);
+    let directives = reader.read(file, 0).map_err(|problem| vec![problem])?;
+    let mut lint = Lint { findings: reader.findings, identity_headers: BTreeSet::new() };
+    lint.identity_headers.extend(options.identity_headers.iter().cloned());
+    if !any(&directives, &|directive| is_check(directive)) {
+        let problem = Problem::error(Place::start_of(file), "no `auth_request` is in it");
+        return Err(vec![
+            problem.help("name the file with the `server`, which may include others"),
+        ]);
+    }
+    lint.find_identity_headers(&directives);
+    let root = Scope::new(&directives);
+    // A file of `conf.d` has the servers without `http` around them.
+    lint.servers(&root, &directives);
+    for http in directives.iter().filter(|directive| directive.name == "http") {
+        lint.servers(&root.inner(http), http.inner());
+    }
+    Ok((lint.findings, reader.texts))
+}
+
+/// Whether a directive asks rolegate.
+fn is_check(directive: &Directive) -> bool {
+    directive.name == "auth_request" && directive.arg(0) != "off"
+}
+
+fn any(directives: &[Directive], condition: &dyn Fn(&Directive) -> bool) -> bool {
+    directives.iter().any(|directive| condition(directive) || any(directive.inner(), condition))
+}
+
+struct Lint {
+    findings: Vec<Finding>,
+    /// The headers that tell the application who calls, in lower case.
+    identity_headers: BTreeSet<String>,
+}
+
+/// A server with its locations, whatever they are nested in.
+struct Server<'d> {
+    scope: Scope<'d>,
+    locations: Vec<(&'d Directive, Scope<'d>)>,
+}
+
+impl Lint {
+    /// Headers of rolegate's answer that the configuration reads: `$upstream_http_x_user`.
+    fn find_identity_headers(&mut self, directives: &[Directive]) {
+        for directive in directives {
+            if directive.name == "auth_request_set" {
+                let variable = directive.arg(1).trim_matches(['$', '{', '}']);
+                if let Some(header) = variable.strip_prefix("upstream_http_") {
+                    let name = header.replace('_', "-").to_ascii_lowercase();
+                    if !matches!(&*name, "www-authenticate" | "set-cookie" | "content-type") {
+                        self.identity_headers.insert(name);
+                    }
+                }
+            }
+            self.find_identity_headers(directive.inner());
+        }
+    }
+
+    fn servers(&mut self, scope: &Scope<'_>, directives: &[Directive]) {
+        for server in directives.iter().filter(|directive| directive.name == "server") {
+            let scope = scope.inner(server);
+            let mut locations = Vec::new();
+            find_locations(server, &scope, &mut locations);
+            self.server(server, &Server { scope, locations });
+        }
+    }
+
+    fn server(&mut self, directive: &Directive, server: &Server<'_>) {
+        let protects = any(directive.inner(), &is_check)
+            || server.scope.get("auth_request").is_some_and(is_check);
+        let checks = self.checks(server);
+        let earlier = self.findings.len();
+        for (location, scope) in &server.locations {
+            if checks.iter().any(|check| std::ptr::eq(*check, *location)) {
+                self.check(location, scope, server);
+            } else if protects || PASSES.iter().any(|pass| location.named(pass).next().is_some()) {
+                self.location(location, scope, server);
+            }
+        }
+        if !protects {
+            return;
+        }
+        // Where each location asks rolegate, it does not matter which one a path reaches.
+        let is_open =
+            self.findings.iter().skip(earlier).any(|finding| finding.kind == Kind::Unprotected);
+        for name in ["underscores_in_headers", "merge_slashes"] {
+            let Some(setting) = server.scope.get(name) else { continue };
+            match (name, setting.arg(0)) {
+                ("underscores_in_headers", "on") => self.findings.push(setting.finding(
+                    Kind::UnderscoreHeaders,
+                    "headers such as `x_user` pass, which many applications take for `x-user`",
+                    "underscores_in_headers off;",
+                )),
+                ("merge_slashes", "off") if is_open => self.findings.push(setting.finding(
+                    Kind::UnmergedSlashes,
+                    "`//admin` may reach a location without authorization, and there the page \
+                     that `/admin` is",
+                    "merge_slashes on;",
+                )),
+                (_, _) => {}
+            }
+        }
+        self.rewrites(directive);
+    }
+
+    /// The locations of a server that ask rolegate. Reports names of such without a location.
+    fn checks<'d>(&mut self, server: &Server<'d>) -> Vec<&'d Directive> {
+        let scopes = server.locations.iter().map(|(_, scope)| scope).chain([&server.scope]);
+        let mut checks: Vec<&Directive> = Vec::new();
+        for check in scopes.filter_map(|scope| scope.get("auth_request")) {
+            if !is_check(check) {
+                continue;
+            }
+            match server.find(check.arg(0)) {
+                Some(location) => checks.push(location),
+                None => self.findings.push(check.finding(
+                    Kind::MissingCheck,
+                    format!(
+                        "the server has no location `{}`, so each request gets 500",
+                        check.arg(0)
+                    ),
+                    format!(
+                        "location = {} {{ internal; proxy_pass http://rolegate; … }}",
+                        check.arg(0)
+                    ),
+                )),
+            }
+        }
+        checks
+    }
+
+    /// A location that asks rolegate.
+    fn check(&mut self, location: &Directive, scope: &Scope<'_>, server: &Server<'_>) {
+        if location.named("internal").next().is_none() {
+            self.findings.push(location.finding(
+                Kind::PublicCheck,
+                "clients can call this location, and ask rolegate about others' requests",
+                "internal;",
+            ));
+        }
+        if location.named("proxy_pass").next().is_none()
+            || location.named("return").next().is_some()
+        {
+            self.findings.push(location.finding(
+                Kind::UncheckedAnswer,
+                "this location does not ask rolegate: its own answer decides",
+                "proxy_pass http://rolegate;",
+            ));
+            return;
+        }
+        for (name, variables) in REQUEST_HEADERS {
+            let value = scope.header(name);
+            if value.is_some_and(|value| variables.contains(&value)) {
+                continue;
+            }
+            let variable = variables.first().unwrap_or(&"");
+            let message = match value {
+                None => format!("`{name}` is not overwritten: the client chooses it"),
+                Some(value) => format!("`{name}` is `{value}`, which may be another request's"),
+            };
+            let fix = format!("proxy_set_header {name} {variable};");
+            self.findings.push(location.finding(Kind::ForgedRequest, message, fix));
+        }
+        let off = scope.get("proxy_pass_request_body").is_some_and(|body| body.arg(0) == "off");
+        if !off || scope.header("Content-Length") != Some("") {
+            self.findings.push(location.finding(
+                Kind::SentBody,
+                "the length of the body is sent to rolegate, and the body is not: requests with \
+                 one wait until a timeout",
+                "proxy_pass_request_body off; proxy_set_header Content-Length \"\";",
+            ));
+        }
+        if let Some(cache) = scope.get("proxy_cache").filter(|cache| cache.arg(0) != "off") {
+            let key = scope.get("proxy_cache_key").map(Directive::head).unwrap_or_default();
+            let needed = ["$http_authorization", "$request_method", "$request_uri", "host"];
+            let missing: Vec<&str> =
+                needed.into_iter().filter(|variable| !key.contains(variable)).collect();
+            if !missing.is_empty() {
+                let message = format!(
+                    "the decision about one request is taken for another: the key of the cache \
+                     lacks {}",
+                    missing.join(", ")
+                );
+                self.findings.push(cache.finding(
+                    Kind::CachedDecision,
+                    message,
+                    "proxy_cache off;",
+                ));
+            }
+        }
+        self.served_denials(scope, server);
+    }
+
+    /// A location that may lead to an application.
+    fn location(&mut self, location: &Directive, scope: &Scope<'_>, server: &Server<'_>) {
+        let Some(pass) = PASSES.iter().find_map(|pass| location.named(pass).next()) else { return };
+        match scope.get("auth_request") {
+            Some(check) if is_check(check) => {}
+            off => {
+                let at =
+                    off.filter(|off| location.inner().iter().any(|own| std::ptr::eq(own, *off)));
+                let message =
+                    format!("`{}` leads to an application without authorization", pass.head());
+                let fix = match at {
+                    Some(_) => "remove this `auth_request off`; or write a rule for `anyone`",
+                    None => "auth_request /rolegate;",
+                };
+                let finding = at.unwrap_or(pass).finding(Kind::Unprotected, message, fix);
+                self.findings.push(finding);
+                return;
+            }
+        }
+        if let Some(satisfy) = scope.get("satisfy").filter(|satisfy| satisfy.arg(0) == "any") {
+            self.findings.push(satisfy.finding(
+                Kind::SatisfyAny,
+                "`allow` or `auth_basic` is enough: rolegate's denial does not count then",
+                "satisfy all;",
+            ));
+        }
+        self.changed_path(location, pass);
+        if pass.name == "proxy_pass" || pass.name == "grpc_pass" {
+            let setting =
+                if pass.name == "grpc_pass" { "grpc_set_header" } else { "proxy_set_header" };
+            for name in &self.identity_headers {
+                let variable = name.replace('-', "_");
+                let lines = scope.all(setting);
+                let is_set = lines.iter().any(|line| {
+                    line.arg(0).eq_ignore_ascii_case(name)
+                        && !line.arg(1).contains(&format!("$http_{variable}"))
+                });
+                if !is_set {
+                    self.findings.push(pass.finding(
+                        Kind::ClientHeader,
+                        format!("the application gets `{name}` as the client sent it"),
+                        format!("auth_request_set ${variable} $upstream_http_{variable}; {setting} {name} ${variable};"),
+                    ));
+                }
+            }
+        }
+        self.served_denials(scope, server);
+    }
+
+    /// `proxy_pass` with a path: nginx decodes the request's path, and replaces its beginning.
+    fn changed_path(&mut self, location: &Directive, pass: &Directive) {
+        let target = pass.arg(0);
+        let after = target.split_once("://").map_or("", |(_, after)| after);
+        let is_unix = after.starts_with("unix:");
+        let has_path = match is_unix {
+            true => after.matches(':').count() > 1,
+            false => after.contains('/') || after.contains("uri") && after.contains('$'),
+        };
+        let is_as_sent = after.ends_with("$request_uri");
+        if pass.name == "proxy_pass" && has_path && !is_as_sent {
+            self.findings.push(pass.finding(
+                Kind::ChangedPath,
+                "nginx decodes the path and replaces its beginning: the application gets another \
+                 path than rolegate",
+                "leave out what is behind the host",
+            ));
+        }
+        self.rewrites(location);
+    }
+
+    /// `rewrite` in a block, without the blocks in it, unless it redirects the client.
+    fn rewrites(&mut self, block: &Directive) {
+        for inner in block.inner() {
+            match &*inner.name {
+                "rewrite" if !matches!(inner.arg(2), "redirect" | "permanent") => {
+                    self.findings.push(inner.finding(
+                        Kind::ChangedPath,
+                        "the application gets another path than rolegate, which decides about the \
+                         request's own",
+                        "leave the path to the application",
+                    ));
+                }
+                "if" => self.rewrites(inner),
+                _ => {}
+            }
+        }
+    }
+
+    /// `error_page` that makes another answer of a denial.
+    fn served_denials(&mut self, scope: &Scope<'_>, server: &Server<'_>) {
+        for page in scope.all("error_page") {
+            let is_of_denial = page
+                .args
+                .iter()
+                .any(|arg| matches!(&**arg, "401" | "403" | "400" | "500" | "502" | "503" | "504"));
+            let Some(status) = page.args.iter().find_map(|arg| arg.strip_prefix('=')) else {
+                continue;
+            };
+            let target = page.args.last().map_or("", String::as_str);
+            let redirects = server.find(target).is_some_and(|location| {
+                location.named("return").any(|answer| !answer.arg(0).starts_with('2'))
+            });
+            if is_of_denial && !redirects && (status.is_empty() || status.starts_with('2')) {
+                self.findings.push(page.finding(
+                    Kind::ServedDenial,
+                    format!("a denied request is answered by `{target}`, with its status"),
+                    "leave out what begins with `=`; or let a location that only has `return 302 …` answer",
+                ));
+            }
+        }
+    }
+}
+
+impl<'d> Server<'d> {
+    /// The location with this name or path.
+    fn find(&self, path: &str) -> Option<&'d Directive> {
+        let with = |exact: bool| {
+            self.locations.iter().map(|(location, _)| *location).find(|location| {
+                let is_exact = matches!(location.arg(0), "=" | "^~");
+                location.name == "location"
+                    && is_exact == exact
+                    && location.arg(usize::from(is_exact)) == path
+            })
+        };
+        with(true).or_else(|| with(false))
+    }
+}
+
+/// The locations in a block, and its `if` and `limit_except` blocks, in which other directives may
+/// lead to an application.
+fn find_locations<'d>(
+    block: &'d Directive,
+    scope: &Scope<'d>,
+    found: &mut Vec<(&'d Directive, Scope<'d>)>,
+) {
+    for inner in block.inner() {
+        if matches!(&*inner.name, "location" | "if" | "limit_except") {
+            let inner_scope = scope.inner(inner);
+            find_locations(inner, &inner_scope, found);
+            found.push((inner, inner_scope));
+        }
+    }
+}
