@@ -13,7 +13,7 @@ use runtime::settings::{EffectCheck, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, PageSources, Pages};
-use server::grpc::{self, OnceCounters, RunningServer, Tls, TlsError};
+use server::checks::{self, OnceCounters, RunningServer, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -221,10 +221,10 @@ impl Server {
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let has_tls = tls.is_some();
-        let grpc = grpc::Server::start(
+        let grpc = checks::Server::start(
             listeners,
             runtime.policy.clone(),
-            grpc::Options { tls, ..options(&settings) },
+            checks::Options { tls, ..options(&settings) },
         )?;
         grpc_counters.set(grpc.counters());
         runtime.status.set_answering();
@@ -384,8 +384,8 @@ fn warning_of_listener(address: &Address, has_tls: bool) -> Option<&'static str>
     (!has_tls && !address.is_local()).then_some(WITHOUT_TLS)
 }
 
-fn options(settings: &Settings) -> grpc::Options {
-    grpc::Options {
+fn options(settings: &Settings) -> checks::Options {
+    checks::Options {
         threads: settings.threads.into(),
         max_message_size: settings.max_message_size,
         max_connections: settings.max_connections.into(),
@@ -394,7 +394,7 @@ fn options(settings: &Settings) -> grpc::Options {
         hash_threads: settings.hashing.hash_threads.into(),
         hash_queue: settings.hashing.hash_queue.into(),
         explain_header: settings.explain_header.as_deref().map(Into::into),
-        ..grpc::Options::default()
+        ..checks::Options::default()
     }
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use authorizer::Reason;
 use runtime::counters::ErrorKind;
 use serde_json::Value;
-use server::grpc::AcceptError;
+use server::checks::AcceptError;
 use testbed::client::{Connection, Version};
 use testbed::manifests::{deploy, kustomize, yaml};
 use testbed::{Options, Stack};

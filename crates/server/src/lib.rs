@@ -1,5 +1,5 @@
-//! Serves: authorization over gRPC ([`grpc`]), and the admin pages over HTTP ([`admin`]), on the
-//! same kinds of sockets.
+//! Serves: checks ([`checks`]), which come over gRPC (`grpc`), and the admin pages over HTTP
+//! ([`admin`]), on the same kinds of sockets.
 //!
 //! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`]
 //! is a listening socket at an [`Address`].
@@ -8,7 +8,8 @@
 
 mod address;
 pub mod admin;
-pub mod grpc;
+pub mod checks;
+mod grpc;
 mod listener;
 mod metadata;
 mod socket;

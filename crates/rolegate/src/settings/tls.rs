@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use server::grpc::{ClientName, TlsFiles};
+use server::checks::{ClientName, TlsFiles};
 
 /// TLS on the gRPC listeners.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Request;
 use runtime::ActivePolicy;
 use server::Address;
-use server::grpc::Options;
+use server::checks::Options;
 
 use crate::frames::*;
 use crate::support::*;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use runtime::ActivePolicy;
-use server::grpc::{Options, RunningServer};
+use server::checks::{Options, RunningServer};
 use tokio::task::JoinHandle;
 
 use crate::support::*;

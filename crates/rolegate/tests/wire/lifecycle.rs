@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use runtime::ActivePolicy;
 use runtime::counters::ErrorKind;
-use server::grpc::Options;
+use server::checks::Options;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 

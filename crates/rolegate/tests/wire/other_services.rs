@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::Request;
 use prost::Message as _;
 use runtime::ActivePolicy;
-use server::grpc::Options;
+use server::checks::Options;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 

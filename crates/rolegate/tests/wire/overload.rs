@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use runtime::ActivePolicy;
-use server::grpc::{Options, Overload, RunningServer};
+use server::checks::{Options, Overload, RunningServer};
 
 use crate::hashing::{send, wait_until};
 use crate::support::*;

@@ -7,7 +7,7 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use load::check_message::Checked;
 use prost::Message as _;
 use runtime::ActivePolicy;
-use server::grpc::RunningServer;
+use server::checks::RunningServer;
 
 use crate::support::*;
 

@@ -12,7 +12,7 @@ use prost::Message as _;
 use runtime::ActivePolicy;
 use server::Address;
 use server::Listener;
-use server::grpc::{Options, RunningServer, Server};
+use server::checks::{Options, RunningServer, Server};
 pub(crate) use testbed::grpc::{Client, Reply, basic as base64_of, call, handshake, reply};
 use tokio::net::{TcpStream, UnixStream};
 

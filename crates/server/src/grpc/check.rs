@@ -14,13 +14,13 @@ use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuthorizer};
 use smallvec::SmallVec;
 
-use super::notices::Overload;
 use super::{proxyless, request_body};
+use crate::checks::notices::Overload;
 
 /// Credentials that must be verified before the request can be authorized, and the network of the
 /// downstream client, by which the queues decide whose credentials are verified next.
 #[derive(Debug)]
-pub(super) struct Unverified(pub(super) Verification, pub(super) ClientNetwork);
+pub(crate) struct Unverified(pub(super) Verification, pub(super) ClientNetwork);
 
 /// The answer to a message.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(super) enum Answer {
 
 /// Why a message is answered without evaluating the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// It exceeds a limit, so it is denied.
     Limit(Limit),
     /// It would have to wait, and too many others do, so it is denied.
@@ -52,7 +52,7 @@ pub(super) struct Call<'a> {
 }
 
 /// Checks the messages of a worker.
-pub(super) struct Checker {
+pub(crate) struct Checker {
     thread: ThreadAuthorizer,
     encoder: RefCell<envoy::Encoder>,
     /// The header of a denial with its reason.
@@ -102,7 +102,7 @@ impl From<ErrorKind> for Failure {
 }
 
 impl Checker {
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: ActivePolicy,
         counters: Arc<ThreadCounters>,
         explain_header: Option<Arc<str>>,
@@ -122,7 +122,7 @@ impl Checker {
     /// Authorizes a message with the active snapshot. `result` is that of the verification that the
     /// message has waited for. If a reload has meanwhile removed the user or the permission, the
     /// request is denied, or its credentials must be verified again first.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         message: &[u8],
         result: Option<&VerificationResult>,

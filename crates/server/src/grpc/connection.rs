@@ -22,14 +22,14 @@ use runtime::Received;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::age::Age;
 use super::check::Failure;
-use super::context::WorkerContext;
 use super::exchange::{self, Receiving, Stream};
-use super::notices::{Peer, WrongProtocol};
-use super::options::Options;
-use super::registry::{Mode, RegisteredConnection};
 use super::turns::{Meter, MeteredSocket};
+use crate::checks::age::Age;
+use crate::checks::context::WorkerContext;
+use crate::checks::notices::{Peer, WrongProtocol};
+use crate::checks::options::Options;
+use crate::checks::registry::{Mode, RegisteredConnection};
 
 /// Maximum number of requests that are answered together. A larger batch saves system calls; in a
 /// smaller one the first request waits less. Chosen, not measured: at a few microseconds each
@@ -91,7 +91,7 @@ const SEND_BUFFER: usize = 64 << 10;
 const MAX_UNFINISHED: usize = 16;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve<I>(
+pub(crate) async fn serve<I>(
     context: Rc<WorkerContext>,
     registered: RegisteredConnection,
     io: I,
@@ -163,7 +163,7 @@ fn streams(options: &Options, connections: usize) -> u32 {
 }
 
 /// How many connections of a worker may have an unfinished request head.
-pub(super) fn max_half_heads(options: &Options) -> usize {
+pub(crate) fn max_half_heads(options: &Options) -> usize {
     (MAX_HALF_HEADS / options.threads.max(1)).max(2)
 }
 

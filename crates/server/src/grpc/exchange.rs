@@ -21,12 +21,13 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::{Answer, Call, Failure, Unverified};
-use super::context::WorkerContext;
-use super::message::{GRACE, Incoming, Reservation};
-use super::notices::{Overload, Peer, WrongProtocol};
-use super::registry::{PendingGuard, RegisteredConnection};
+use super::message::{GRACE, Incoming};
 use super::respond;
-use super::verifications::NetworkReservation;
+use crate::checks::budget::Reservation;
+use crate::checks::context::WorkerContext;
+use crate::checks::notices::{Overload, Peer, WrongProtocol};
+use crate::checks::registry::{PendingGuard, RegisteredConnection};
+use crate::checks::verifications::NetworkReservation;
 
 /// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that
 /// is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy

@@ -2,14 +2,10 @@
 //! compressed, and its length.
 //!
 //! Nearly every message arrives in a single DATA frame, and is used without a copy. Others are
-//! assembled in a buffer. Requests may wait for the rest of their message, or for the verification
-//! of their credentials. Their number and their memory are bounded for the whole process: otherwise
-//! peers that send slowly could occupy all of it. A request that is answered at once is not
-//! counted.
+//! assembled in a buffer, whose memory is bounded by a [`Budget`].
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,13 +16,11 @@ use runtime::counters::ErrorKind;
 use tokio::time::{Instant, timeout_at};
 
 use super::check::Failure;
-use super::notices::Overload;
+use crate::checks::budget::{Budget, Reservation};
+use crate::checks::notices::Overload;
 
 /// Size of the gRPC prefix of a message: flag and length.
 pub(super) const GRPC_PREFIX: usize = 5;
-/// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its
-/// stream, its headers.
-const OVERHEAD: usize = 2 << 10;
 /// How long the rest of a message may take before its check counts as waiting. Head and message
 /// often arrive in two reads, a moment apart. Such a check must not be denied because slow peers
 /// have taken all places. Chosen, not measured: far longer than that moment on a busy
@@ -35,25 +29,9 @@ pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message, and the budget that all waiting requests share.
 #[derive(Clone, Debug)]
-pub(super) struct Limits {
-    pub(super) message: usize,
-    pub(super) budget: Arc<Budget>,
-}
-
-/// How many more requests may wait, and the bytes that all of them together may still take.
-#[derive(Debug)]
-pub(super) struct Budget {
-    requests: AtomicUsize,
-    bytes: AtomicUsize,
-}
-
-/// The bytes of a request in a budget, and its place among the waiting requests. Dropping this
-/// returns both.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    budget: Arc<Budget>,
-    bytes: usize,
-    has_place: bool,
+pub(crate) struct Limits {
+    pub(crate) message: usize,
+    pub(crate) budget: Arc<Budget>,
 }
 
 /// A message that is being received.
@@ -224,61 +202,10 @@ fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
     }
 }
 
-impl Budget {
-    /// A budget of requests and bytes.
-    pub(super) fn new(requests: usize, bytes: usize) -> Arc<Self> {
-        Arc::new(Self { requests: AtomicUsize::new(requests), bytes: AtomicUsize::new(bytes) })
-    }
-
-    /// Reserves the place and the overhead of a waiting request, and `bytes` for its message.
-    ///
-    /// # Errors
-    /// When not enough is left.
-    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
-        let mut reservation = self.reserve_bytes(bytes)?;
-        reservation.take_place()?;
-        Ok(reservation)
-    }
-
-    /// Reserves the overhead of a waiting request, and `bytes`, without a place.
-    fn reserve_bytes(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
-        let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0, has_place: false };
-        reservation.more(OVERHEAD.saturating_add(bytes))?;
-        Ok(reservation)
-    }
-}
-
-impl Reservation {
-    fn take_place(&mut self) -> Result<(), Overload> {
-        if !self.has_place {
-            take(&self.budget.requests, 1).ok_or(Overload::WaitingChecks)?;
-            self.has_place = true;
-        }
-        Ok(())
-    }
-
-    fn more(&mut self, bytes: usize) -> Result<(), Overload> {
-        take(&self.budget.bytes, bytes).ok_or(Overload::Memory)?;
-        self.bytes += bytes;
-        Ok(())
-    }
-}
-
-/// Subtracts `number`; `None` if less is available.
-fn take(available: &AtomicUsize, number: usize) -> Option<()> {
-    available.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(number)).ok().map(drop)
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        self.budget.bytes.fetch_add(self.bytes, Relaxed);
-        self.budget.requests.fetch_add(usize::from(self.has_place), Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checks::budget::OVERHEAD;
 
     #[test]
     fn the_length_is_read_from_the_prefix() {
@@ -289,16 +216,6 @@ mod tests {
         assert_eq!(expected(&[0, 0xFF, 0xFF, 0xFF, 0xFF], 9), Err(Limit::MessageSize.into()));
         assert_eq!(expected(&[1, 0, 0, 0, 1], 9), Err(ErrorKind::Compressed.into()));
         assert_eq!(expected(&[2, 0, 0, 0, 1], 9), Err(ErrorKind::Framing.into()));
-    }
-
-    #[test]
-    fn a_budget_is_never_exceeded_and_is_returned_on_drop() {
-        let budget = Budget::new(9, 10 + 2 * OVERHEAD);
-        let mut reservation = budget.reserve(6).unwrap();
-        assert_eq!(budget.reserve(5).err(), Some(Overload::Memory));
-        assert_eq!(reservation.more(5 + OVERHEAD), Err(Overload::Memory));
-        drop(reservation);
-        assert!(budget.reserve(10 + OVERHEAD).is_ok());
     }
 
     #[test]
@@ -320,17 +237,5 @@ mod tests {
             }
             assert_eq!(held.bytes - OVERHEAD, length);
         }
-    }
-
-    #[test]
-    fn so_many_requests_wait_and_no_more() {
-        let budget = Budget::new(2, 4 * OVERHEAD);
-        let (first, mut second) = (budget.reserve(0).unwrap(), budget.reserve_bytes(0).unwrap());
-        assert_eq!([second.take_place(), second.take_place()], [Ok(()), Ok(())], "one place");
-        assert_eq!(budget.reserve(0).err(), Some(Overload::WaitingChecks));
-        drop(first);
-        // A request without memory takes no place.
-        assert_eq!(budget.reserve(9 * OVERHEAD).err(), Some(Overload::Memory));
-        assert!(budget.reserve(0).is_ok());
     }
 }

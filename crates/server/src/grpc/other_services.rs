@@ -23,10 +23,11 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::check::Failure;
-use super::message::{Budget, Incoming, Limits};
+use super::message::{Incoming, Limits};
 use super::respond;
+use crate::checks::budget::Budget;
 use health::Health;
-pub(super) use health::Phase;
+pub(crate) use health::Phase;
 use reflection::Reflection;
 
 /// Maximum size of a message, in bytes. A health request contains the name of a service; a
@@ -46,7 +47,7 @@ const REFLECTION: usize = 256 << 10;
 
 /// The services. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct OtherServices {
+pub(crate) struct OtherServices {
     health: Health,
     reflection: Arc<Reflection>,
     /// Limits of the messages of health calls.
@@ -67,7 +68,7 @@ enum Method {
 impl OtherServices {
     /// # Errors
     /// When the protobuf descriptors are inconsistent.
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: ActivePolicy,
         phase: watch::Receiver<Phase>,
         request_timeout: Duration,

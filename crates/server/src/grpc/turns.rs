@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::frames::{HalfHead, InvalidStreams};
-use super::notices::FIRST_BYTES;
+use crate::checks::notices::FIRST_BYTES;
 
 /// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted:
 /// 2 KB for a stream that was opened and reset in 28 bytes. 64 KiB hold 50 checks with tokens of 1
@@ -33,7 +33,7 @@ const MIN_TURN: usize = 2 << 10;
 
 /// The connections of a worker that wait for their turn, first come, first served.
 #[derive(Debug)]
-pub(super) struct TurnQueue(UnboundedSender<oneshot::Sender<()>>);
+pub(crate) struct TurnQueue(UnboundedSender<oneshot::Sender<()>>);
 
 /// Facts about the bytes of a connection that `h2` does not tell.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) struct MeteredSocket<I> {
 
 impl TurnQueue {
     /// The queue, and the future that gives the turns. It does not end before the queue is dropped.
-    pub(super) fn new() -> (Self, impl Future<Output = ()>) {
+    pub(crate) fn new() -> (Self, impl Future<Output = ()>) {
         let (queue, mut waiting) = unbounded_channel::<oneshot::Sender<()>>();
         let turn_giver = async move {
             while let Some(connection) = waiting.recv().await {

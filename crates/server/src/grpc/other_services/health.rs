@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The phase of the server's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::grpc) enum Phase {
+pub(crate) enum Phase {
     Serving,
     /// It serves as before, but health checks report `NOT_SERVING`.
     HealthFailing,

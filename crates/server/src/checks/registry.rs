@@ -16,7 +16,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The connections of a worker.
 #[derive(Debug)]
-pub(super) struct Registry {
+pub(crate) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
     /// The connections with an unfinished request head, in the order in which the heads began.
@@ -30,7 +30,7 @@ pub(super) struct Registry {
 
 /// How a connection is to be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     Serve,
     /// Shut down gracefully.
     Drain,
@@ -40,7 +40,7 @@ pub(super) enum Mode {
 
 /// A registered connection. Dropping it removes it from the registry.
 #[derive(Debug)]
-pub(super) struct RegisteredConnection {
+pub(crate) struct RegisteredConnection {
     number: u64,
     entry: Rc<Entry>,
     registry: Rc<Registry>,
@@ -60,11 +60,11 @@ struct Entry {
 
 /// Closes a connection from another task.
 #[derive(Debug)]
-pub(super) struct CloseHandle(Rc<Entry>);
+pub(crate) struct CloseHandle(Rc<Entry>);
 
 /// A check that waits. While it exists, its connection is not idle.
 #[derive(Debug)]
-pub(super) struct PendingGuard {
+pub(crate) struct PendingGuard {
     count: Rc<Cell<usize>>,
     counters: Arc<ConnectionCounters>,
 }
@@ -72,7 +72,7 @@ pub(super) struct PendingGuard {
 impl Registry {
     /// The registry of a worker with at most `limit` connections. At most `max_half_heads` of them
     /// may have an unfinished request head.
-    pub(super) fn new(
+    pub(crate) fn new(
         limit: usize,
         max_half_heads: usize,
         counters: Arc<ConnectionCounters>,
@@ -90,7 +90,7 @@ impl Registry {
 
     /// Registers a new connection. If the limit is reached, an idle connection is closed first, see
     /// [`Registry::evict`]. `None` if all connections are busy.
-    pub(super) fn enter(self: &Rc<Self>, now: Instant) -> Option<RegisteredConnection> {
+    pub(crate) fn enter(self: &Rc<Self>, now: Instant) -> Option<RegisteredConnection> {
         if self.open.borrow().len() >= self.limit && !self.evict(now) {
             self.counters.rejected.increment();
             return None;
@@ -114,7 +114,7 @@ impl Registry {
     /// Closes an idle connection: the oldest that never had a request, or else the connection that
     /// has been idle for longest. So a peer that opens thousands of connections closes its own.
     /// Returns `false` if none was idle.
-    pub(super) fn evict(&self, now: Instant) -> bool {
+    pub(crate) fn evict(&self, now: Instant) -> bool {
         let open = self.open.borrow();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
         let longest = idle.min_by_key(|(number, entry)| (entry.last_request.get(), **number));
@@ -133,13 +133,13 @@ impl Registry {
     }
 
     /// Shuts down all connections gracefully, including those that are registered later.
-    pub(super) fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.set(true);
         self.open.borrow().values().for_each(|entry| entry.set(Mode::Drain));
     }
 
     /// Whether all connections have ended. `open` lacks those that are told to close and have not.
-    pub(super) fn all_ended(&self) -> bool {
+    pub(crate) fn all_ended(&self) -> bool {
         self.counters.connections.read() == 0
     }
 }
@@ -164,7 +164,7 @@ impl Entry {
 
 impl RegisteredConnection {
     /// The current mode. The task of `cx` is woken when the mode changes.
-    pub(super) fn mode(&self, cx: &Context<'_>) -> Mode {
+    pub(crate) fn mode(&self, cx: &Context<'_>) -> Mode {
         let mut waker = self.entry.waker.borrow_mut();
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
@@ -173,30 +173,30 @@ impl RegisteredConnection {
     }
 
     /// A handle for another task.
-    pub(super) fn close_handle(&self) -> CloseHandle {
+    pub(crate) fn close_handle(&self) -> CloseHandle {
         CloseHandle(Rc::clone(&self.entry))
     }
 
     /// Resolves when the connection is to be closed.
-    pub(super) async fn closed(&self) {
+    pub(crate) async fn closed(&self) {
         poll_fn(|cx| if self.mode(cx) == Mode::Close { Poll::Ready(()) } else { Poll::Pending })
             .await;
     }
 
     /// Number of other connections of this worker.
-    pub(super) fn other_connections(&self) -> usize {
+    pub(crate) fn other_connections(&self) -> usize {
         self.registry.open.borrow().len().saturating_sub(1)
     }
 
     /// Records that it had a request.
-    pub(super) fn record_request(&self, now: Instant) {
+    pub(crate) fn record_request(&self, now: Instant) {
         self.entry.last_request.set(Some(now));
     }
 
     /// Records whether the connection has an unfinished request head. If too many connections do,
     /// the first of them is closed: a peer that sends a head as a whole is among them for a moment
     /// only.
-    pub(super) fn set_half_head(&self, has_half_head: bool) {
+    pub(crate) fn set_half_head(&self, has_half_head: bool) {
         if self.entry.has_half_head.replace(has_half_head) == has_half_head {
             return;
         }
@@ -214,12 +214,12 @@ impl RegisteredConnection {
     }
 
     /// Counts a connection that is closed because its peer does not end the head of a request.
-    pub(super) fn count_eviction(&self) {
+    pub(crate) fn count_eviction(&self) {
         self.registry.counters.evicted.increment();
     }
 
     /// Counts a check of this connection that waits, until the guard is dropped.
-    pub(super) fn count_pending(&self) -> PendingGuard {
+    pub(crate) fn count_pending(&self) -> PendingGuard {
         let count = Rc::clone(&self.entry.pending);
         count.set(count.get() + 1);
         let counters = Arc::clone(&self.registry.counters);
@@ -230,7 +230,7 @@ impl RegisteredConnection {
 
 impl CloseHandle {
     /// Closes the connection at once.
-    pub(super) fn close(self) {
+    pub(crate) fn close(self) {
         self.0.set(Mode::Close);
     }
 }

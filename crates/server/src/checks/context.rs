@@ -6,14 +6,15 @@ use std::sync::Arc;
 use runtime::ActivePolicy;
 use runtime::hashing::Hashing;
 
-use super::check::Checker;
-use super::message::{Budget, Limits};
+use super::budget::Budget;
 use super::notices::{AcceptError, Notices, Overload, WrongProtocol};
 use super::options::Options;
-use super::other_services::OtherServices;
 use super::token_queue::TokenQueue;
-use super::turns::TurnQueue;
 use super::verifications::Verifications;
+use crate::grpc::check::Checker;
+use crate::grpc::message::Limits;
+use crate::grpc::other_services::OtherServices;
+use crate::grpc::turns::TurnQueue;
 
 /// Maximum bytes of the unfinished messages, and of the messages whose credentials are being
 /// verified, over all connections. At least four times the maximum message size, so that several
@@ -24,28 +25,28 @@ const MAX_WAITING_BYTES: usize = 32 << 20;
 /// The state of all workers. A request of a caller whose credentials are cached writes to none of
 /// it.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) policy: ActivePolicy,
-    pub(super) options: Options,
-    pub(super) limits: Limits,
-    pub(super) verifications: Arc<Verifications>,
-    pub(super) hashing: Hashing,
-    pub(super) other_services: OtherServices,
-    pub(super) accept_errors: Notices<AcceptError>,
-    pub(super) wrong_protocols: Notices<WrongProtocol>,
-    pub(super) overloads: Notices<Overload>,
+pub(crate) struct Shared {
+    pub(crate) policy: ActivePolicy,
+    pub(crate) options: Options,
+    pub(crate) limits: Limits,
+    pub(crate) verifications: Arc<Verifications>,
+    pub(crate) hashing: Hashing,
+    pub(crate) other_services: OtherServices,
+    pub(crate) accept_errors: Notices<AcceptError>,
+    pub(crate) wrong_protocols: Notices<WrongProtocol>,
+    pub(crate) overloads: Notices<Overload>,
 }
 
 /// The state of a worker.
-pub(super) struct WorkerContext {
-    pub(super) shared: Arc<Shared>,
-    pub(super) checker: Checker,
-    pub(super) turns: TurnQueue,
-    pub(super) token_queue: Rc<TokenQueue>,
+pub(crate) struct WorkerContext {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) checker: Checker,
+    pub(crate) turns: TurnQueue,
+    pub(crate) token_queue: Rc<TokenQueue>,
 }
 
 impl Shared {
-    pub(super) fn new(
+    pub(crate) fn new(
         policy: ActivePolicy,
         options: Options,
         hashing: Hashing,

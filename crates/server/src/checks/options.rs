@@ -59,12 +59,12 @@ impl Default for Options {
 
 impl Options {
     /// The age at which a connection is drained; `None` means never.
-    pub(super) fn max_age(&self) -> Option<Duration> {
+    pub(crate) fn max_age(&self) -> Option<Duration> {
         Some(self.max_connection_age).filter(|age| !age.is_zero())
     }
 
     /// Replaces zeros by the actual numbers.
-    pub(super) fn resolved(mut self) -> Self {
+    pub(crate) fn resolved(mut self) -> Self {
         if self.threads == 0 {
             self.threads = thread::available_parallelism().map_or(1, NonZero::get);
         }

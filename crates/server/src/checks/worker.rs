@@ -15,15 +15,15 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::age::Age;
-use super::check::Checker;
-use super::connection::{self, max_half_heads};
 use super::context::{Shared, WorkerContext};
 use super::metrics::ConnectionCounters;
 use super::notices::Peer;
 use super::registry::{RegisteredConnection, Registry};
 use super::tls::{PeerCertificate, Tls};
-use super::turns::TurnQueue;
 use super::unix_socket::UnixSocket;
+use crate::grpc::check::Checker;
+use crate::grpc::connection::{self, max_half_heads};
+use crate::grpc::turns::TurnQueue;
 
 /// How often a draining worker checks whether its connections have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -35,7 +35,7 @@ const EVENT_INTERVAL: u32 = 8;
 
 /// A command to a worker.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Serve this connection.
     Serve(NewConnection),
     /// Close an idle connection, because file descriptors have run out.
@@ -46,7 +46,7 @@ pub(super) enum Command {
 
 /// An accepted connection that no runtime has yet.
 #[derive(Debug)]
-pub(super) enum NewConnection {
+pub(crate) enum NewConnection {
     /// With the address of the peer.
     Tcp(std::net::TcpStream, SocketAddr),
     Unix(std::os::unix::net::UnixStream),
@@ -54,12 +54,12 @@ pub(super) enum NewConnection {
 
 /// The handle to a worker thread.
 #[derive(Debug)]
-pub(super) struct WorkerHandle {
-    pub(super) commands: UnboundedSender<Command>,
-    pub(super) checks: Arc<ThreadCounters>,
-    pub(super) connections: Arc<ConnectionCounters>,
+pub(crate) struct WorkerHandle {
+    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) checks: Arc<ThreadCounters>,
+    pub(crate) connections: Arc<ConnectionCounters>,
     /// Resolves when the worker has ended.
-    pub(super) ended: oneshot::Receiver<()>,
+    pub(crate) ended: oneshot::Receiver<()>,
 }
 
 struct Worker {
@@ -68,7 +68,7 @@ struct Worker {
 }
 
 /// Spawns a worker. It ends at once when the sender of its commands is dropped.
-pub(super) fn spawn(number: usize, shared: Arc<Shared>) -> io::Result<WorkerHandle> {
+pub(crate) fn spawn(number: usize, shared: Arc<Shared>) -> io::Result<WorkerHandle> {
     let (commands, receiver) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     let (report, started) = std::sync::mpsc::channel();

@@ -15,8 +15,8 @@ use super::acceptor;
 use super::context::Shared;
 use super::metrics::{Counters, ServerTotals};
 use super::options::Options;
-use super::other_services::{OtherServices, Phase};
 use super::worker::{self, Command, WorkerHandle};
+use crate::grpc::other_services::{OtherServices, Phase};
 use crate::{Address, Listener};
 
 /// The gRPC server, see [`Server::start`].

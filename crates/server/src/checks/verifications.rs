@@ -27,7 +27,7 @@ const MIN_NETWORK_BYTES: usize = 128 << 10;
 /// The checks whose credentials are being verified. Shared by all workers; those of callers whose
 /// credentials are cached are not among them.
 #[derive(Debug)]
-pub(super) struct Verifications {
+pub(crate) struct Verifications {
     max: Usage,
     max_of_network: Usage,
     table: Mutex<Table>,
@@ -48,7 +48,7 @@ struct Usage {
 
 /// The place and the bytes of a check in the share of its network. Dropping this returns both.
 #[derive(Debug)]
-pub(super) struct NetworkReservation {
+pub(crate) struct NetworkReservation {
     verifications: Arc<Verifications>,
     network: ClientNetwork,
     bytes: usize,
@@ -67,7 +67,7 @@ impl Usage {
 
 impl Verifications {
     /// The limits of a server in which at most `places` checks of `bytes` may wait.
-    pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             // Only to compute the free places: the budget of all waiting checks is the limit.
             max: Usage { places, bytes: bytes / BYTES_DIVISOR },
@@ -86,7 +86,7 @@ impl Verifications {
     /// # Errors
     /// When the network or all networks have reached their limit, or the network would take more
     /// than would be free.
-    pub(super) fn reserve(
+    pub(crate) fn reserve(
         self: &Arc<Self>,
         verified_before: bool,
         network: ClientNetwork,

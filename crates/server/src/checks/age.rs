@@ -14,17 +14,17 @@ const JITTER: u32 = 10;
 
 /// The timer of a connection; `None` if ages are unlimited.
 #[derive(Debug)]
-pub(super) struct Age(Option<Pin<Box<Sleep>>>);
+pub(crate) struct Age(Option<Pin<Box<Sleep>>>);
 
 impl Age {
     /// Starts the timer. The age is `max`, or up to a tenth less; `None` means no limit.
-    pub(super) fn start(max: Option<Duration>) -> Self {
+    pub(crate) fn start(max: Option<Duration>) -> Self {
         Self(max.map(|max| Box::pin(sleep(shorten(max, random())))))
     }
 
     /// Whether the connection is too old. Called first with the task that serves the connection, it
     /// wakes that task when it becomes so.
-    pub(super) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         self.0.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready())
     }
 }

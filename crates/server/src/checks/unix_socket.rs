@@ -28,7 +28,7 @@ const WRITE_BACKOFF: Duration = Duration::from_millis(20);
 
 /// A Unix socket.
 #[derive(Debug)]
-pub(super) struct UnixSocket {
+pub(crate) struct UnixSocket {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
     /// While its send buffer is full.
@@ -46,7 +46,7 @@ enum Room {
 
 impl UnixSocket {
     /// From a non-blocking socket. Must be called in a runtime.
-    pub(super) fn new(socket: UnixStream) -> io::Result<Self> {
+    pub(crate) fn new(socket: UnixStream) -> io::Result<Self> {
         Ok(Self { socket: register(socket, Interest::READABLE)?, full: None })
     }
 

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::{Active, Tls};
-use crate::grpc::notices::{Peer, TlsFailure};
+use crate::checks::notices::{Peer, TlsFailure};
 
 /// A certificate is verified again at least this often, since the system's clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ const DRAIN_BEFORE_EXPIRY: Duration = Duration::from_secs(10);
 const NEVER: Duration = Duration::from_secs(1 << 38);
 
 /// The certificate that a peer has shown.
-pub(in crate::grpc) struct PeerCertificate {
+pub(crate) struct PeerCertificate {
     tls: Arc<Tls>,
     peer: Peer,
     /// The peer's own certificate, and those that it has sent with it.
@@ -47,13 +47,13 @@ impl PeerCertificate {
 
     /// The age at which the connection is to be drained; `None` if nothing expires, or so soon that
     /// the peer has no newer certificate.
-    pub(in crate::grpc) fn drain_age(&self) -> Option<Duration> {
+    pub(crate) fn drain_age(&self) -> Option<Duration> {
         self.until_next_end()?.checked_sub(DRAIN_BEFORE_EXPIRY).filter(|age| !age.is_zero())
     }
 
     /// Resolves when the certificate is not accepted any more: it has expired, or the TLS files
     /// have changed.
-    pub(in crate::grpc) async fn rejected(mut self) {
+    pub(crate) async fn rejected(mut self) {
         loop {
             let wait = self.until_next_end().map_or(MAX_WAIT, |time| time.min(MAX_WAIT));
             let _ = timeout(wait, self.active.changed()).await;

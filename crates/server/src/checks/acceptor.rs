@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::context::Shared;
 use super::notices::AcceptError;
-use super::other_services::Phase;
 use super::worker::{Command, NewConnection};
 use crate::Listener;
+use crate::grpc::other_services::Phase;
 use crate::listener::{Accepted, AsyncListener};
 
 /// Pause after an accept failed for lack of a resource, such as file descriptors.
@@ -39,7 +39,7 @@ struct RoundRobin {
 
 /// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is
 /// dropped.
-pub(super) fn start(
+pub(crate) fn start(
     listeners: Vec<Listener>,
     workers: Vec<UnboundedSender<Command>>,
     shared: Arc<Shared>,

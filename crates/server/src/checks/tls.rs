@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-pub(super) use self::client::PeerCertificate;
+pub(crate) use self::client::PeerCertificate;
 pub use self::client_names::{ClientName, ClientNameError};
 use super::notices::{Notices, Peer, TlsFailure};
 
@@ -173,7 +173,7 @@ impl Tls {
     }
 
     /// Begins TLS on a connection. Returns the peer's certificate, too, if it has shown one.
-    pub(super) async fn accept(
+    pub(crate) async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,
         limit: Duration,
@@ -208,7 +208,7 @@ impl Tls {
             || certificate.is_some_and(|certificate| client_names::is_listed(certificate, names))
     }
 
-    pub(super) fn totals(&self) -> TlsTotals {
+    pub(crate) fn totals(&self) -> TlsTotals {
         TlsTotals {
             failures: self.failures.counts(),
             expiry: self.active.borrow().expiry,

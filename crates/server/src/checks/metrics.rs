@@ -16,12 +16,12 @@ use crate::admin::{FailureCount, MetricsPage, whole};
 /// workers never share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct ConnectionCounters {
-    pub(super) in_flight: Counter,
-    pub(super) connections: Counter,
-    pub(super) accepted: Counter,
-    pub(super) evicted: Counter,
-    pub(super) rejected: Counter,
+pub(crate) struct ConnectionCounters {
+    pub(crate) in_flight: Counter,
+    pub(crate) connections: Counter,
+    pub(crate) accepted: Counter,
+    pub(crate) evicted: Counter,
+    pub(crate) rejected: Counter,
 }
 
 /// The counters of a server, summed over all workers.
@@ -62,7 +62,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(super) fn new(workers: Vec<WorkerCounters>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(workers: Vec<WorkerCounters>, shared: Arc<Shared>) -> Self {
         Self { workers, shared }
     }
 
@@ -86,7 +86,7 @@ impl Counters {
 
 impl ServerTotals {
     /// Adds the counters of a worker.
-    pub(super) fn add(&mut self, worker: &ConnectionCounters) {
+    pub(crate) fn add(&mut self, worker: &ConnectionCounters) {
         self.in_flight += worker.in_flight.read();
         self.connections += worker.connections.read();
         self.connections_accepted += worker.accepted.read();
@@ -218,7 +218,7 @@ mod tests {
     use runtime::{Caches, OtlpCounts, ShadowStats};
 
     use super::*;
-    use crate::grpc::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
+    use crate::checks::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
 
     /// A server that has counted something of each kind.
     struct Counted;

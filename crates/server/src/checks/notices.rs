@@ -16,7 +16,7 @@ use rustls::{Error, InvalidMessage};
 /// Minimum time between two log lines about the same kind.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Number of bytes at the start of a connection that tell its protocol.
-pub(super) const FIRST_BYTES: usize = 3;
+pub(crate) const FIRST_BYTES: usize = 3;
 /// Maximum number of characters of a method's name in the log.
 const MAX_METHOD: usize = 100;
 
@@ -24,7 +24,7 @@ const NOT_ACCEPTED: &str = "cannot accept a connection; closing an idle one, if 
 
 /// Counts events by kind, and tells which of them to log.
 #[derive(Debug)]
-pub(super) struct Notices<K: 'static> {
+pub(crate) struct Notices<K: 'static> {
     kinds: &'static [K],
     counters: Box<[NoticeCounter]>,
     start: Instant,
@@ -39,7 +39,7 @@ struct NoticeCounter {
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     Tcp(SocketAddr),
     /// A Unix socket: its other end has no name.
     Unix,
@@ -187,13 +187,13 @@ notice_kinds! {
 
 impl<K: Copy + PartialEq> Notices<K> {
     /// For events of these kinds.
-    pub(super) fn new(kinds: &'static [K]) -> Self {
+    pub(crate) fn new(kinds: &'static [K]) -> Self {
         let counters = kinds.iter().map(|_| NoticeCounter::default()).collect();
         Self { kinds, counters, start: Instant::now() }
     }
 
     /// The count of each kind, also if it is zero.
-    pub(super) fn counts(&self) -> Vec<(K, u64)> {
+    pub(crate) fn counts(&self) -> Vec<(K, u64)> {
         let counts = self.counters.iter().map(|counter| counter.count.load(Relaxed));
         self.kinds.iter().copied().zip(counts).collect()
     }
@@ -216,7 +216,7 @@ impl<K: Copy + PartialEq> Notices<K> {
 impl Notices<AcceptError> {
     /// Counts a failed accept, and logs it if it is due and concerns more than one connection.
     /// Returns its kind.
-    pub(super) fn report(&self, error: &io::Error) -> AcceptError {
+    pub(crate) fn report(&self, error: &io::Error) -> AcceptError {
         let kind = AcceptError::from_io(error);
         if self.count(kind, self.start.elapsed()) && kind != AcceptError::Connection {
             tracing::warn!(%error, reason = kind.name(), "{}", kind.advice());
@@ -227,7 +227,7 @@ impl Notices<AcceptError> {
 
 impl Notices<Overload> {
     /// Counts a denied check, and logs it if it is due.
-    pub(super) fn report(&self, overload: Overload) {
+    pub(crate) fn report(&self, overload: Overload) {
         if self.count(overload, self.start.elapsed()) {
             tracing::warn!(limit = overload.name(), "{}", overload.advice());
         }
@@ -236,7 +236,7 @@ impl Notices<Overload> {
 
 impl Notices<WrongProtocol> {
     /// Counts an event, and logs it if it is due. `method` is the path that the peer called.
-    pub(super) fn report(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
+    pub(crate) fn report(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
         if !self.count(wrong, self.start.elapsed()) {
             return;
         }
@@ -253,7 +253,7 @@ impl Notices<WrongProtocol> {
 
 impl Notices<TlsFailure> {
     /// Counts a failed handshake, and logs it if it is due.
-    pub(super) fn report(&self, failure: TlsFailure, peer: Peer, why: &str) {
+    pub(crate) fn report(&self, failure: TlsFailure, peer: Peer, why: &str) {
         if self.count(failure, self.start.elapsed()) {
             let (failure, advice) = (failure.name(), failure.advice());
             tracing::warn!(failure, %peer, error = why, "{advice}");
@@ -296,7 +296,7 @@ impl WrongProtocol {
     ///
     /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an
     /// HTTP/1 connection with a method in capital letters (RFC 9112, 3).
-    pub(super) fn from_first_bytes(first: &[u8]) -> Option<Self> {
+    pub(crate) fn from_first_bytes(first: &[u8]) -> Option<Self> {
         match first {
             // HTTP/2 begins with `PRI` (RFC 9113, 3.4): the protocol is right.
             [] | b"PRI" => None,
@@ -311,7 +311,7 @@ impl WrongProtocol {
 
 impl TlsFailure {
     /// Why a handshake ended with this error.
-    pub(super) fn from_handshake(error: &io::Error) -> Self {
+    pub(crate) fn from_handshake(error: &io::Error) -> Self {
         let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
             return Self::Other;
         };

@@ -23,7 +23,7 @@ use super::notices::Overload;
 
 /// The requests of a worker that wait for admission.
 #[derive(Debug, Default)]
-pub(super) struct TokenQueue {
+pub(crate) struct TokenQueue {
     queue: RefCell<FairQueue<oneshot::Sender<()>>>,
     wake: Notify,
 }
@@ -34,7 +34,7 @@ impl TokenQueue {
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this network.
-    pub(super) fn enqueue(
+    pub(crate) fn enqueue(
         &self,
         network: ClientNetwork,
     ) -> Result<oneshot::Receiver<()>, Overload> {
@@ -48,7 +48,7 @@ impl TokenQueue {
     }
 
     /// Admits a request per iteration of the event loop. Never returns.
-    pub(super) async fn run(self: Rc<Self>) {
+    pub(crate) async fn run(self: Rc<Self>) {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
