@@ -35,6 +35,12 @@ pub enum Reason {
     /// 400.
     #[error("the `Connection` header names a header that the policy sets or removes")]
     ConnectionHeader,
+    /// Only over HTTP forward-auth: 403.
+    #[error(
+        "it would be allowed with a change that its proxy cannot make over HTTP: another path, a \
+         cookie less, or without a header that the client sends and the policy sets for others"
+    )]
+    UnsupportedChange,
     /// The request exceeds a limit: 400, 413 or 503.
     #[error("{0}")]
     Limit(Limit),
@@ -130,6 +136,7 @@ impl Reason {
             Self::MalformedXfcc => (Stage::Headers, 400, "malformed_xfcc"),
             Self::InvalidCookies => (Stage::Headers, 400, "invalid_cookies"),
             Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
+            Self::UnsupportedChange => (Stage::Headers, 403, "unsupported_change"),
             Self::Limit(limit) => match limit {
                 Limit::HeaderLines => (Stage::Limit, 400, "too_many_headers"),
                 Limit::ResponseSize => (Stage::Limit, 400, "response_too_large"),
@@ -206,6 +213,7 @@ impl Reason {
             Self::MalformedXfcc,
             Self::InvalidCookies,
             Self::ConnectionHeader,
+            Self::UnsupportedChange,
         ];
         let after_credentials = [
             Self::MissingCredentials,

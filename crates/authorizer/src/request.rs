@@ -37,6 +37,9 @@ pub struct Request<'a> {
     /// Whether its body and that of its response can be changed: inside Envoy, not over
     /// `ext_authz`. Required for a [`PartialBulk`](crate::PartialBulk).
     pub can_change_bodies: bool,
+    /// Whether its proxy can only set headers of an allowed request, as over HTTP forward-auth. A
+    /// request that must be changed otherwise is denied.
+    pub sets_headers_only: bool,
 }
 
 impl Request<'_> {

@@ -141,6 +141,9 @@ impl Responder {
         let metadata = &headers.metadata;
         let allowed =
             Allowed { rule, subject, read_claims, path, cluster, rewritten, changes, metadata };
+        if request.sets_headers_only && !allowed.only_sets_headers() {
+            return Err(Reason::UnsupportedChange);
+        }
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
     }
 

@@ -235,13 +235,28 @@ impl<'a> Changes<'a> {
     }
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        let removed = self.sanitizer.removed.iter().map(|name| &**name);
+        let cookie = self.cookies.filter(|rest| rest.is_empty()).map(|_| COOKIE);
+        self.without_value().chain(removed).chain(cookie).chain(self.aliases())
+    }
+
+    /// The names that are set on other requests, and not on this one.
+    pub(crate) fn without_value(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let without_value =
             self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
-        let document_security =
-            self.sanitizer.document_security.as_ref().filter(|_| self.document_security.is_empty());
-        let removed = self.sanitizer.removed.iter().chain(document_security).map(|name| &**name);
-        let cookie = self.cookies.filter(|rest| rest.is_empty()).map(|_| COOKIE);
-        without_value.chain(removed).chain(cookie).chain(self.aliases())
+        let document_security = self
+            .sanitizer
+            .document_security
+            .as_deref()
+            .filter(|_| self.document_security.is_empty());
+        without_value.chain(document_security)
+    }
+
+    /// Whether no cookie and no header of this request in particular must be removed.
+    pub(crate) fn only_set_headers(self) -> bool {
+        self.cookies.is_none()
+            && self.aliases.is_empty()
+            && !(self.may_have_names && self.without_value().any(|name| self.has_header(name)))
     }
 
     fn names_and_values(

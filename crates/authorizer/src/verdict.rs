@@ -184,6 +184,19 @@ impl<'a> Allowed<'a> {
         self.metadata.values(self.rule)
     }
 
+    /// Names of headers that the policy sets on other requests, and not on this. All of them are also
+    /// in [`Allowed::remove`].
+    pub fn without_value(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
+        self.changes.without_value()
+    }
+
+    /// Whether the changes are headers to set, and to remove headers that the policy removes from
+    /// each request. If the request has a header that the policy sets on other requests, or one
+    /// that an upstream may confuse with such, it must be removed from this one.
+    pub(crate) fn only_sets_headers(&self) -> bool {
+        self.rewritten.is_none() && self.changes.only_set_headers()
+    }
+
     /// Names of request headers to remove: headers of `set_headers` without a value, headers of
     /// `remove_headers`, and headers of the request that an upstream may confuse with these, such
     /// as `x_user` with `x-user`. None is also in [`Allowed::set`]. A name may occur twice.

@@ -272,7 +272,8 @@ fn needed(explanation: &Explanation) -> Option<String> {
         | Reason::SeveralCredentials
         | Reason::InvalidCookies
         | Reason::MalformedXfcc
-        | Reason::ConnectionHeader => format!("a valid request: {because}"),
+        | Reason::ConnectionHeader
+        | Reason::UnsupportedChange => format!("a valid request: {because}"),
         Reason::Limit(_)
         | Reason::Cluster(_)
         | Reason::NotPermitted

@@ -241,8 +241,15 @@ impl Worker {
         let mut copy = self.buffers.take().unwrap_or_default();
         copy.set(verdict, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
-        let context =
-            DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] };
+        let context = DecisionContext {
+            authorizer,
+            request,
+            client,
+            received,
+            decided_at,
+            traceparent: &[],
+            via: runtime::Via::Grpc,
+        };
         self.thread.record(verdict, context);
         copy
     }
@@ -307,6 +314,7 @@ where
         id,
         body,
         can_change_bodies: true,
+        sets_headers_only: false,
         ..Request::default()
     }
 }

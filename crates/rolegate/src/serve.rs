@@ -13,7 +13,8 @@ use runtime::settings::{EffectCheck, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, PageSources, Pages};
-use server::checks::{self, OnceCounters, RunningServer, Tls, TlsError};
+use server::checks::{self, OnceCounters, Protocol, RunningServer, Tls, TlsError};
+use server::forward_auth;
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -33,6 +34,10 @@ const IMMEDIATE_STOP_TIMEOUT: Duration = Duration::from_millis(200);
 const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel \
     to it unencrypted: set `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback \
     or a Unix socket";
+
+/// A warning about `http-trusted`.
+const TRUSTS_EVERYBODY: &str = "`http-trusted` has all addresses, so whoever reaches `http` says \
+    which client and which request a question is about: name the networks of the proxies only";
 
 /// The settings to lower if the system cannot create all threads.
 const THREAD_SETTINGS: &str = "`threads` and `hash-threads`";
@@ -75,8 +80,8 @@ struct Server {
     log_counts: Arc<Counts>,
     policy: LoadedPolicy,
     tls: Option<Arc<Tls>>,
-    listeners: Vec<(Address, Listener)>,
-    /// The HTTP listeners, and which pages each of them serves.
+    listeners: Vec<(Address, (Protocol, Listener))>,
+    /// The listeners of the admin pages, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
     /// Files of Unix sockets, removed when the server has stopped.
     files: Vec<SocketFile>,
@@ -90,10 +95,12 @@ enum ServeError {
     /// A setting needs another setting.
     #[error("{0}")]
     Settings(&'static str),
+    #[error(transparent)]
+    ForwardAuth(#[from] forward_auth::SettingsError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     #[error(
-        "two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each"
+        "two of `listen`, `http`, `admin` and `metrics` are the address `{0}`: choose another one for each"
     )]
     SameAddress(Address),
     #[error(transparent)]
@@ -109,9 +116,10 @@ impl ServeError {
     const fn exit(&self) -> Exit {
         match self {
             Self::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_)) => Exit::Policy,
-            Self::NotLoaded(LoadError::Setting(_)) | Self::SameAddress(_) | Self::Settings(_) => {
-                Exit::Arguments
-            }
+            Self::NotLoaded(LoadError::Setting(_))
+            | Self::SameAddress(_)
+            | Self::Settings(_)
+            | Self::ForwardAuth(_) => Exit::Arguments,
             Self::Bind(_) | Self::Tls(_) | Self::System(_) | Self::Interrupted => Exit::Failed,
         }
     }
@@ -147,12 +155,23 @@ impl Server {
         let tls = settings.tls.files().map_err(ServeError::Settings)?;
         let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
         let (mut listeners, mut pages, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        let forward_auth = settings.http.listener(settings.tls.tls_client_ca.is_some())?;
         for (kind, address) in addresses(&settings) {
             let socket = BoundSocket::new(address, settings.socket_mode)?;
             files.extend(socket.file);
             match kind {
-                ListenerKind::Grpc => listeners.push((socket.address, socket.listener)),
-                ListenerKind::Http(served) => pages.push((served, socket.address, socket.listener)),
+                ListenerKind::Grpc => {
+                    listeners.push((socket.address, (Protocol::Grpc, socket.listener)));
+                }
+                ListenerKind::ForwardAuth => {
+                    if let Some((_, forward_auth)) = &forward_auth {
+                        let protocol = Protocol::Http(forward_auth.clone());
+                        listeners.push((socket.address, (protocol, socket.listener)));
+                    }
+                }
+                ListenerKind::Pages(served) => {
+                    pages.push((served, socket.address, socket.listener))
+                }
             }
         }
         Ok(Self { settings, log_counts, policy, tls, listeners, pages, files })
@@ -192,7 +211,7 @@ impl Server {
         let Self { settings, log_counts, policy, tls, listeners, pages, files } = self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
-        let grpc_counters = Arc::new(OnceCounters::default());
+        let counters = Arc::new(OnceCounters::default());
         let sources = Arc::new(PageSources {
             status: runtime.status.clone(),
             shadow: runtime.shadow().cloned(),
@@ -200,7 +219,7 @@ impl Server {
             decisions: runtime.decision_lines.clone(),
             otlp: runtime.otlp.clone(),
             logs: Some(log_counts),
-            checks: grpc_counters.clone(),
+            checks: counters.clone(),
         });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
         let console =
@@ -220,16 +239,32 @@ impl Server {
         runtime.wait_for_first_fetch(settings.policy.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+        let is_http: Vec<bool> =
+            listeners.iter().map(|(protocol, _)| matches!(protocol, Protocol::Http(_))).collect();
         let has_tls = tls.is_some();
-        let grpc = checks::Server::start(
+        let checks_server = checks::Server::start(
             listeners,
             runtime.policy.clone(),
             checks::Options { tls, ..options(&settings) },
         )?;
-        grpc_counters.set(grpc.counters());
+        counters.set(checks_server.counters());
         runtime.status.set_answering();
-        for address in addresses {
-            tracing::info!(%address, "listening");
+        if settings.http.trusts_everybody() {
+            tracing::warn!("{TRUSTS_EVERYBODY}");
+        }
+        if is_http.contains(&true)
+            && let Some(authorizer) = runtime.policy.snapshot().as_deref()
+        {
+            for part in forward_auth::unsupported(authorizer) {
+                tracing::warn!("not over HTTP forward-auth: {part}");
+            }
+        }
+        for (address, is_http) in addresses.into_iter().zip(is_http) {
+            if is_http {
+                tracing::info!(%address, "listening for HTTP forward-auth");
+            } else {
+                tracing::info!(%address, "listening");
+            }
             if let Some(warning) = warning_of_listener(&address, has_tls) {
                 tracing::warn!(%address, "{warning}");
             }
@@ -237,7 +272,7 @@ impl Server {
         Ok(Serving {
             drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
-            grpc,
+            checks: checks_server,
             runtime,
             reloads,
             _files: files,
@@ -304,7 +339,7 @@ impl server::admin::Backend for AdminBackend {
 struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
-    grpc: RunningServer,
+    checks: RunningServer,
     runtime: Runtime,
     reloads: AllReloads,
     /// Files of Unix sockets, removed when the server has stopped.
@@ -314,8 +349,8 @@ struct Serving {
 impl Serving {
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let Self { drain_delay, drain_timeout, grpc, runtime, reloads: _, _files } = self;
-        let drained = drain(&runtime.status, grpc, drain_delay, drain_timeout);
+        let Self { drain_delay, drain_timeout, checks, runtime, reloads: _, _files } = self;
+        let drained = drain(&runtime.status, checks, drain_delay, drain_timeout);
         let (result, limit) = tokio::select! {
             () = drained => (Ok(()), STOP_TIMEOUT),
             () = second_signal(signals) => (Err(ServeError::Interrupted), IMMEDIATE_STOP_TIMEOUT),
@@ -327,13 +362,13 @@ impl Serving {
 
 /// Fails health checks (`/readyz`, and `NOT_SERVING` over gRPC) for the time `delay`. Then closes
 /// connections as soon as they have no requests, and after `timeout` all of them.
-async fn drain(status: &Status, grpc: RunningServer, delay: Duration, timeout: Duration) {
+async fn drain(status: &Status, checks: RunningServer, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
-    grpc.fail_health_checks();
+    checks.fail_health_checks();
     // Envoy sends requests until its next health check fails: a closed listener would fail them.
     sleep(delay).await;
-    if grpc.drain(timeout).await {
+    if checks.drain(timeout).await {
         tracing::info!("stopped");
     } else {
         tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
@@ -342,16 +377,21 @@ async fn drain(status: &Status, grpc: RunningServer, delay: Duration, timeout: D
 
 enum ListenerKind {
     Grpc,
-    Http(Pages),
+    ForwardAuth,
+    Pages(Pages),
 }
 
 fn addresses(settings: &Settings) -> impl Iterator<Item = (ListenerKind, &Address)> {
     let pages = [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)];
     let pages = pages.into_iter().filter_map(|(pages, address)| match address {
-        AdminAddress::On(address) => Some((ListenerKind::Http(pages), address)),
+        AdminAddress::On(address) => Some((ListenerKind::Pages(pages), address)),
         AdminAddress::Off => None,
     });
-    settings.listen.iter().map(|address| (ListenerKind::Grpc, address)).chain(pages)
+    let http = match &settings.http.address {
+        AdminAddress::On(address) => Some((ListenerKind::ForwardAuth, address)),
+        AdminAddress::Off => None,
+    };
+    settings.listen.iter().map(|address| (ListenerKind::Grpc, address)).chain(http).chain(pages)
 }
 
 /// An address that is set twice. With port 0 the system chooses different ports.
@@ -366,10 +406,20 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
 }
 
 /// The settings of listeners that may have no effect because of other settings.
-fn effect_checks(settings: &Settings) -> [EffectCheck; 3] {
+fn effect_checks(settings: &Settings) -> [EffectCheck; 6] {
     let AdminSettings { address, console, console_host } = &settings.admin;
     let no_socket = addresses(settings).all(|(_, address)| !matches!(address, Address::Unix(_)));
+    let http = &settings.http;
+    let (no_http, why) = (http.address == AdminAddress::Off, "`http` is `off`");
+    let not_envoy = http.http_profile != Some(forward_auth::Profile::Envoy);
     [
+        ("http-profile", no_http && http.http_profile.is_some(), why),
+        ("http-trusted", no_http && !http.http_trusted.is_empty(), why),
+        (
+            "http-path-prefix",
+            http.http_path_prefix.is_some() && (no_http || not_envoy),
+            "only with `http` and `http-profile: envoy`",
+        ),
         ("console", *console && *address == AdminAddress::Off, "`admin` is `off`"),
         ("console-host", !console && !console_host.is_empty(), "`console` is `false`"),
         (

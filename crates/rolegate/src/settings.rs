@@ -16,6 +16,7 @@ use clap::{Args, Command, ValueEnum};
 use runtime::settings::{HashingSettings, PolicySettings, PolicySource, command_of};
 use runtime::units;
 use server::admin::AdminSettings;
+use server::forward_auth::ForwardAuthSettings;
 use server::{Address, AdminAddress};
 
 use crate::cli::POLICY_ARGUMENT;
@@ -47,9 +48,13 @@ pub struct Settings {
     )]
     pub listen: Vec<Address>,
 
-    /// TLS of the gRPC listeners.
+    /// TLS of the listeners for gRPC and HTTP forward-auth.
     #[command(flatten)]
     pub tls: TlsSettings,
+
+    /// HTTP forward-auth.
+    #[command(flatten)]
+    pub http: ForwardAuthSettings,
 
     /// The admin pages.
     #[command(flatten)]
@@ -81,7 +86,7 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections, at least 1.
+    /// Maximum number of open connections for gRPC and HTTP forward-auth, at least 1.
     ///
     /// They are divided evenly among the worker threads. When a thread has its share, the
     /// connection that has been idle for longest is closed; if none is idle (without a request for
@@ -90,7 +95,7 @@ pub struct Settings {
     #[arg(long, help_heading = "Limits", value_name = "N", default_value = "1024", value_parser = units::positive_count)]
     pub max_connections: u16,
 
-    /// Age at which a gRPC connection is drained, up to a tenth less at random.
+    /// Age at which a connection for gRPC or HTTP forward-auth is drained, up to a tenth less at random.
     ///
     /// Envoy opens a new one, which may reach another instance behind the same address. No request
     /// in flight is lost. 0 means no limit. Set it (`30m`) where several Envoys reach several

@@ -54,7 +54,7 @@ pub use client_network::ClientNetwork;
 pub use denials::{Denial, MAX_DENIALS, RecentDenials};
 pub use errors::{LoadError, start_error};
 pub use otlp::OtlpCounts;
-pub use record::{DecisionContext, DecisionRecord, DecisionSink, Received, is_logged};
+pub use record::{DecisionContext, DecisionRecord, DecisionSink, Received, Via, is_logged};
 pub use reload::log_problems;
 pub use runtime::{Caches, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT, Unwritten, shadow_span};
 pub use shadow::ShadowStats;

@@ -105,6 +105,9 @@ pub struct DecisionRecord<'a> {
         skip_serializing_if = "Option::is_none"
     )]
     pub(crate) trace: Option<DecisionTrace>,
+    /// How the request came; left out for gRPC.
+    #[serde(skip_serializing_if = "Via::is_grpc")]
+    pub(crate) via: Via,
     pub(crate) policy: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) keys: &'a str,
@@ -165,6 +168,26 @@ pub struct DecisionContext<'a> {
     pub decided_at: Instant,
     /// The `traceparent` of the proxy's own call, the parent of the decision's span; may be empty.
     pub traceparent: &'a [u8],
+    /// How it came.
+    pub via: Via,
+}
+
+/// How a request came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Over gRPC, or inside Envoy.
+    #[default]
+    Grpc,
+    /// Over HTTP forward-auth.
+    Http,
+}
+
+impl Via {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_grpc(&self) -> bool {
+        *self == Self::Grpc
+    }
 }
 
 impl Received {
@@ -253,6 +276,7 @@ impl<'a> DecisionRecord<'a> {
             request_id: lossy(request.id),
             x_request_id: lossy(header_value(request.headers, X_REQUEST_ID)),
             trace,
+            via: context.via,
             policy: &revision.policy,
             keys: revision.keys.as_deref().unwrap_or_default(),
             duration: decided_at.saturating_duration_since(received.arrived),

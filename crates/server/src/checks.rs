@@ -7,6 +7,7 @@
 mod acceptor;
 pub(crate) mod age;
 pub(crate) mod budget;
+pub(crate) mod checker;
 pub(crate) mod context;
 mod metrics;
 pub(crate) mod notices;
@@ -16,11 +17,13 @@ mod server;
 mod tls;
 mod token_queue;
 mod unix_socket;
-pub(crate) mod verifications;
+mod verifications;
+pub(crate) mod wait;
 mod worker;
 
 pub use metrics::{Counters, OnceCounters, ServerTotals};
-pub use notices::{AcceptError, Overload, TlsFailure, WrongProtocol};
+pub use notices::{AcceptError, Overload, RefusedQuestion, TlsFailure, WrongProtocol};
 pub use options::Options;
 pub use server::{RunningServer, Server};
 pub use tls::{ClientName, ClientNameError, Tls, TlsError, TlsFiles, TlsTotals};
+pub use worker::Protocol;

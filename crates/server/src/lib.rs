@@ -1,4 +1,4 @@
-//! Serves: checks ([`checks`]), which come over gRPC (`grpc`), and the admin pages over HTTP
+//! Serves: checks ([`checks`]), which come over gRPC (`grpc`) and HTTP ([`forward_auth`]), and the admin pages over HTTP
 //! ([`admin`]), on the same kinds of sockets.
 //!
 //! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`]
@@ -9,6 +9,7 @@
 mod address;
 pub mod admin;
 pub mod checks;
+pub mod forward_auth;
 mod grpc;
 mod listener;
 mod metadata;

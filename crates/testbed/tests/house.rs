@@ -62,7 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("envoy", &[]),
     ("bundle", &["document"]),
     ("runtime", &["document", "policy", "lint", "bundle", "identity", "authorizer"]),
-    ("server", &["identity", "authorizer", "envoy", "runtime"]),
+    ("server", &["condition", "identity", "authorizer", "envoy", "runtime"]),
     ("console", &["document", "policy", "authorizer", "explain", "review", "runtime", "server"]),
     ("review", &["condition", "document", "policy"]),
     ("import", &["condition", "document", "policy", "lint"]),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use server::checks::{ClientName, TlsFiles};
 
-/// TLS on the gRPC listeners.
+/// TLS on the listeners for gRPC and HTTP forward-auth.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsSettings {

@@ -32,6 +32,7 @@ mod diff;
 mod discovery;
 mod documented;
 mod explain;
+mod forward_auth;
 mod import;
 mod keys;
 mod lint_proxy;

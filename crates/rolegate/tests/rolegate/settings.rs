@@ -22,6 +22,10 @@ const VALUES: &[(&str, &str)] = &[
     ("tls-key", "server.key"),
     ("tls-client-ca", "ca.pem"),
     ("tls-client-names", "a.example.com,spiffe://b/c"),
+    ("http", "unix:/http.sock"),
+    ("http-profile", "traefik"),
+    ("http-trusted", "10.0.0.0/8,127.0.0.1"),
+    ("http-path-prefix", "/check"),
     ("admin", "off"),
     ("console", "true"),
     ("console-host", "console.internal"),
@@ -241,7 +245,9 @@ fn two_listeners_at_one_address_are_named() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(
-        err.contains("two of `listen`, `admin` and `metrics` are the address `127.0.0.1:9`"),
+        err.contains(
+            "two of `listen`, `http`, `admin` and `metrics` are the address `127.0.0.1:9`"
+        ),
         "{err}"
     );
 }
@@ -439,7 +445,7 @@ fn an_unknown_variable_is_an_error_with_a_suggestion() {
 /// Envoy's YAML, and some editors, read `off` as `false`.
 #[test]
 fn false_means_off_in_a_file() {
-    for name in ["admin", "metrics", "decision-log", "decision-log-mask-users", "traces"] {
+    for name in ["http", "admin", "metrics", "decision-log", "decision-log-mask-users", "traces"] {
         let [off, by_false] =
             ["off", "false"].map(|value| parse_file(&format!("policy: q\n{name}: {value}\n"), &[]));
         assert_eq!(by_false.unwrap(), off.unwrap(), "{name}");
@@ -466,8 +472,16 @@ fn the_short_help_of_serve_is_short() {
     assert_eq!(flags(&help("-h")), 13);
     let long = help("--help");
     assert_eq!(flags(&long), VALUES.len() + 1);
-    for heading in ["Bundles:", "Decision log:", "OTLP:", "TLS:", "Limits:", "Admin pages:", "Log:"]
-    {
+    for heading in [
+        "Bundles:",
+        "Decision log:",
+        "OTLP:",
+        "HTTP forward-auth:",
+        "TLS:",
+        "Limits:",
+        "Admin pages:",
+        "Log:",
+    ] {
         assert!(long.lines().any(|line| line == heading), "{heading}");
     }
 }

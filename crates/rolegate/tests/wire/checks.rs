@@ -10,7 +10,7 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use prost::Message as _;
 use runtime::counters::ErrorKind;
 use runtime::{ActivePolicy, DecisionContext, DecisionRecord, DecisionSink};
-use server::checks::{Options, RunningServer};
+use server::checks::{Options, Protocol, RunningServer};
 
 use crate::support::*;
 
@@ -244,7 +244,8 @@ async fn tcp_and_unix_listeners_are_served_together() {
     let path = folder.path().join("rolegate.sock");
     let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let listeners = vec![server::Listener::Tcp(tcp), server::Listener::Unix(unix)];
+    let listeners = [server::Listener::Tcp(tcp), server::Listener::Unix(unix)];
+    let listeners = listeners.map(|listener| (Protocol::Grpc, listener)).into();
     let server =
         server::checks::Server::start(listeners, ActivePolicy::new(people()), options()).unwrap();
     assert_eq!(server.addresses()[1].to_string(), format!("unix:{}", path.display()));

@@ -14,7 +14,7 @@ use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 use runtime::ActivePolicy;
 use serde_json::{Value, json};
-use server::grpc::{Options, RunningServer};
+use server::checks::{Options, RunningServer};
 use testbed::tokens::Signer;
 
 use crate::hashing::wait_until;

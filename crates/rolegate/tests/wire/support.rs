@@ -12,7 +12,7 @@ use prost::Message as _;
 use runtime::ActivePolicy;
 use server::Address;
 use server::Listener;
-use server::checks::{Options, RunningServer, Server};
+use server::checks::{Options, Protocol, RunningServer, Server};
 pub(crate) use testbed::grpc::{Client, Reply, basic as base64_of, call, handshake, reply};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -63,7 +63,7 @@ pub(crate) fn options() -> Options {
 
 pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> RunningServer {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    Server::start(vec![Listener::Tcp(listener)], service, options).unwrap()
+    Server::start(vec![(Protocol::Grpc, Listener::Tcp(listener))], service, options).unwrap()
 }
 
 /// A connection to the first listener.

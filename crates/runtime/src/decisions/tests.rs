@@ -167,6 +167,7 @@ fn the_table_of_fields_is_what_lines_have() {
         trace: TraceContext::parse(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00")
             .map(|context| DecisionTrace { context, is_recorded: false, parent: None }),
         scheme: "bearer",
+        via: crate::Via::Http,
         ..record(false, "/people")
     };
     let settings = DecisionLogSettings {

@@ -28,6 +28,7 @@ pub(super) struct DecidedRequest {
     /// Without its bytes, which are among the texts.
     body: RequestBody<'static>,
     can_change_bodies: bool,
+    sets_headers_only: bool,
     /// Whether the caller has an API key.
     has_api_key: bool,
     /// Whether the only credentials are a certificate, as the candidate reads it.
@@ -164,14 +165,14 @@ impl DecidedRequest {
             revision.as_bytes(),
         ];
         let (bytes, lengths) = (texts.concat(), texts.map(<[u8]>::len));
-        let can_change_bodies = request.can_change_bodies;
         let has_api_key = source == Some(SourceId::API_KEYS);
         Some(Self {
             bytes,
             lengths,
             headers,
             body,
-            can_change_bodies,
+            can_change_bodies: request.can_change_bodies,
+            sets_headers_only: request.sets_headers_only,
             has_api_key,
             has_certificate,
             certificate,
@@ -204,20 +205,20 @@ impl DecidedRequest {
             RequestBody::Whole(_) => RequestBody::Whole(body),
             unknown @ (RequestBody::Unavailable | RequestBody::Pending) => unknown,
         };
-        let (headers, can_change_bodies) = (&*headers, self.can_change_bodies);
         let certificate = self.certificate.as_deref().map(Certificate::Named);
         let peer = &b""[..];
         let request = Request {
             method,
             host,
             path,
-            headers,
+            headers: &headers,
             id,
             client,
             peer,
             certificate,
             body,
-            can_change_bodies,
+            can_change_bodies: self.can_change_bodies,
+            sets_headers_only: self.sets_headers_only,
         };
         let caller = [user, issuer, credentials];
         let caller = match candidate.backend(host) {

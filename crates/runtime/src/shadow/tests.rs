@@ -8,7 +8,7 @@ use document::MapFiles;
 use identity::FetchedKeys;
 
 use super::*;
-use crate::Received;
+use crate::{Received, Via};
 
 fn compiled(policy: &str) -> Authorizer {
     let files = MapFiles::new("policy.yaml", policy);
@@ -39,7 +39,15 @@ fn offer(shadow: &Shadow, active: &Authorizer, path: &[u8], headers: &[Header<'_
     let (authorizer, request, client, decided_at) = (active, &request, &[][..], received.arrived);
     shadow.offer(
         &verdict,
-        &DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },
+        &DecisionContext {
+            authorizer,
+            request,
+            client,
+            received,
+            decided_at,
+            traceparent: &[],
+            via: Via::Grpc,
+        },
     );
 }
 

@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::context::Shared;
 use super::notices::AcceptError;
-use super::worker::{Command, NewConnection};
+use super::worker::{Command, NewConnection, NewSocket, Protocol};
 use crate::Listener;
 use crate::grpc::other_services::Phase;
 use crate::listener::{Accepted, AsyncListener};
@@ -40,15 +40,17 @@ struct RoundRobin {
 /// Spawns the acceptor thread. It ends when `phase` becomes [`Phase::Draining`] or its sender is
 /// dropped.
 pub(crate) fn start(
-    listeners: Vec<Listener>,
+    listeners: Vec<(Protocol, Listener)>,
     workers: Vec<UnboundedSender<Command>>,
     shared: Arc<Shared>,
     phase: watch::Receiver<Phase>,
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
-    let listeners =
-        listeners.into_iter().map(Listener::into_async).collect::<io::Result<Vec<_>>>()?;
+    let listeners = listeners
+        .into_iter()
+        .map(|(protocol, listener)| Ok((protocol, listener.into_async()?)))
+        .collect::<io::Result<Vec<_>>>()?;
     drop(entered);
     let (next, next_to_close) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let round_robin = Arc::new(RoundRobin { workers, next, next_to_close, shared });
@@ -66,7 +68,7 @@ pub(crate) fn start(
 /// Accepts until the drain begins, then also accepts the connections that are already in the
 /// kernel's backlog.
 async fn accept(
-    listener: AsyncListener,
+    (protocol, listener): (Protocol, AsyncListener),
     round_robin: Arc<RoundRobin>,
     mut phase: watch::Receiver<Phase>,
 ) {
@@ -75,14 +77,15 @@ async fn accept(
             accepted = poll_fn(|cx| listener.poll_accept(cx)) => accepted,
             _ = phase.wait_for(|phase| *phase == Phase::Draining) => break,
         };
-        if let Err(error) = accepted.and_then(|accepted| round_robin.hand_over(accepted)) {
+        if let Err(error) = accepted.and_then(|accepted| round_robin.hand_over(&protocol, accepted))
+        {
             round_robin.back_off(&error).await;
         }
     }
     poll_fn(|cx| {
         while let Poll::Ready(Ok(accepted)) = listener.poll_accept(cx) {
             // It fails only if the connection does.
-            let _ = round_robin.hand_over(accepted);
+            let _ = round_robin.hand_over(&protocol, accepted);
         }
         Poll::Ready(())
     })
@@ -90,15 +93,16 @@ async fn accept(
 }
 
 impl RoundRobin {
-    fn hand_over(&self, accepted: Accepted) -> io::Result<()> {
-        let connection = match accepted {
+    fn hand_over(&self, protocol: &Protocol, accepted: Accepted) -> io::Result<()> {
+        let socket = match accepted {
             Accepted::Tcp(stream, peer) => {
                 // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
                 stream.set_nodelay(true)?;
-                NewConnection::Tcp(stream.into_std()?, peer)
+                NewSocket::Tcp(stream.into_std()?, peer)
             }
-            Accepted::Unix(stream) => NewConnection::Unix(stream.into_std()?),
+            Accepted::Unix(stream) => NewSocket::Unix(stream.into_std()?),
         };
+        let connection = NewConnection { protocol: protocol.clone(), socket };
         self.send(&self.next, Command::Serve(connection));
         Ok(())
     }

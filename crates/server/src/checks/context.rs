@@ -1,5 +1,6 @@
 //! The state that the connections and requests of a server share.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -7,11 +8,11 @@ use runtime::ActivePolicy;
 use runtime::hashing::Hashing;
 
 use super::budget::Budget;
-use super::notices::{AcceptError, Notices, Overload, WrongProtocol};
+use super::checker::Checker;
+use super::notices::{AcceptError, Notices, Overload, RefusedQuestion, WrongProtocol};
 use super::options::Options;
 use super::token_queue::TokenQueue;
 use super::verifications::Verifications;
-use crate::grpc::check::Checker;
 use crate::grpc::message::Limits;
 use crate::grpc::other_services::OtherServices;
 use crate::grpc::turns::TurnQueue;
@@ -35,12 +36,15 @@ pub(crate) struct Shared {
     pub(crate) accept_errors: Notices<AcceptError>,
     pub(crate) wrong_protocols: Notices<WrongProtocol>,
     pub(crate) overloads: Notices<Overload>,
+    pub(crate) refused_questions: Notices<RefusedQuestion>,
 }
 
 /// The state of a worker.
 pub(crate) struct WorkerContext {
     pub(crate) shared: Arc<Shared>,
     pub(crate) checker: Checker,
+    /// Encodes answers over gRPC.
+    pub(crate) encoder: RefCell<envoy::Encoder>,
     pub(crate) turns: TurnQueue,
     pub(crate) token_queue: Rc<TokenQueue>,
 }
@@ -63,6 +67,7 @@ impl Shared {
             accept_errors: Notices::new(&AcceptError::ALL),
             wrong_protocols: Notices::new(&WrongProtocol::ALL),
             overloads: Notices::new(&Overload::ALL),
+            refused_questions: Notices::new(&RefusedQuestion::ALL),
             policy,
             options,
             hashing,

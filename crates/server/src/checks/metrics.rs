@@ -8,7 +8,7 @@ use runtime::counters::{Counter, ThreadCounters, Totals};
 use runtime::hashing::HashingTotals;
 
 use super::context::Shared;
-use super::notices::{AcceptError, Overload, WrongProtocol};
+use super::notices::{AcceptError, Overload, RefusedQuestion, WrongProtocol};
 use super::tls::TlsTotals;
 use crate::admin::{FailureCount, MetricsPage, whole};
 
@@ -46,6 +46,8 @@ pub struct ServerTotals {
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
     /// Checks denied because too many others waited, by the limit, also if zero.
     pub overloads: Vec<(Overload, u64)>,
+    /// Questions over HTTP that were not decided, by reason, also if zero.
+    pub refused_questions: Vec<(RefusedQuestion, u64)>,
     /// Counters of TLS, if it is on.
     pub tls: Option<TlsTotals>,
     /// Counters of password hashing.
@@ -76,6 +78,7 @@ impl Counters {
             hashing: shared.hashing.totals(),
             wrong_protocols: shared.wrong_protocols.counts(),
             overloads: shared.overloads.counts(),
+            refused_questions: shared.refused_questions.counts(),
             tls: shared.options.tls.as_ref().map(|tls| tls.totals()),
             ..ServerTotals::default()
         };
@@ -133,7 +136,7 @@ impl crate::admin::AuthorizationStats for OnceCounters {
     }
 }
 
-fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
+fn failure_counts(totals: &ServerTotals) -> [FailureCount; 6] {
     fn sum<K>(counts: &[(K, u64)]) -> u64 {
         counts.iter().map(|(_, count)| count).sum()
     }
@@ -144,6 +147,11 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
             hint: "The peer speaks another protocol, so it gets no decision: the log says what to \
                    change in Envoy.",
             count: sum(&totals.wrong_protocols),
+        },
+        FailureCount {
+            what: "Questions over HTTP that were not decided",
+            hint: "See `http-trusted` and `http-profile`: the log says what is wrong.",
+            count: sum(&totals.refused_questions),
         },
         FailureCount {
             what: "Connections closed at once, because there were too many and none was idle",
@@ -193,6 +201,9 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
     let help = "Connections and requests that are not ext_authz over gRPC";
     let wrong = totals.wrong_protocols.iter().map(|(protocol, number)| (protocol.name(), *number));
     page.counters("rolegate_wrong_protocol", help, "protocol", wrong);
+    let help = "Questions over HTTP that were not decided";
+    let refused = totals.refused_questions.iter().map(|(why, number)| (why.name(), *number));
+    page.counters("rolegate_http_refused", help, "reason", refused);
     let Some(tls) = &totals.tls else { return };
     let help = "Failed TLS handshakes, and open connections whose client is not accepted any more";
     let failures = tls.failures.iter().map(|(failure, number)| (failure.name(), *number));
@@ -206,151 +217,4 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-    use std::fmt::Write as _;
-    use std::path::Path;
-
-    use crate::admin::PageSources;
-    use runtime::counters::ErrorKind;
-    use runtime::lines::Counts;
-    use runtime::status::{BundleFacts, KeyFacts, Status};
-    use runtime::{Caches, OtlpCounts, ShadowStats};
-
-    use super::*;
-    use crate::checks::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
-
-    /// A server that has counted something of each kind.
-    struct Counted;
-
-    impl crate::admin::AuthorizationStats for Counted {
-        fn decisions(&self) -> Totals {
-            Totals {
-                errors: ErrorKind::ALL.map(|kind| (kind, 1)).into(),
-                credentials: vec![("basic", "valid", 1)],
-                ..Totals::default()
-            }
-        }
-
-        fn hashing(&self) -> HashingTotals {
-            HashingTotals::default()
-        }
-
-        fn write_metrics(&self, page: &mut MetricsPage<'_>) {
-            let wrong_protocols = WrongProtocol::ALL.map(|protocol| (protocol, 1)).into();
-            let overloads = Overload::ALL.map(|overload| (overload, 1)).into();
-            let accept_errors = AcceptError::ALL.map(|error| (error, 1)).into();
-            let expiry = Some(Duration::from_secs(1));
-            let tls = Some(TlsTotals {
-                failures: TlsFailure::ALL.map(|failure| (failure, 1)).into(),
-                expiry,
-                ..TlsTotals::default()
-            });
-            connections(
-                page,
-                &ServerTotals {
-                    wrong_protocols,
-                    overloads,
-                    accept_errors,
-                    tls,
-                    ..ServerTotals::default()
-                },
-            );
-        }
-    }
-
-    #[test]
-    #[expect(clippy::disallowed_methods, reason = "the page is a file")]
-    fn the_table_of_metrics_is_the_page() {
-        let status = Status::default();
-        status.update(|facts| {
-            facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
-            facts.inventory = Some(KeyFacts::default());
-            facts.bundle = Some(BundleFacts {
-                revision: Some(1),
-                cached: Some(true),
-                ..BundleFacts::default()
-            });
-            let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
-            facts
-                .keys
-                .insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
-        });
-        let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
-        let (status, checks) = (Arc::new(status), Arc::new(Counted));
-        let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
-        let otlp = OtlpCounts { traces: Some(Arc::default()), logs: Some(Arc::default()) };
-        let caches = Caches::default();
-        let sources = PageSources { status, shadow, caches, decisions, otlp, logs, checks };
-        let rendered = Arc::new(sources).render_metrics().unwrap();
-        let page = PAGE.to_owned() + &rows(&rendered);
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
-        if std::env::var_os("UPDATE_REFERENCE").is_some() {
-            std::fs::write(&file, &page).unwrap();
-        }
-        let written = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(
-            written, page,
-            "docs/reference/metrics.md is not up to date: UPDATE_REFERENCE=1 make test writes it"
-        );
-    }
-
-    const PAGE: &str = "# Metrics\n\n\
-        `/metrics` of the admin listener, and of the listener of `metrics`, in OpenMetrics. Names and \
-        labels are stable. [On call](../on-call.md) has the alerts. The metrics of TLS, bundles, the \
-        shadow policy, fetched keys and inventories, and OTLP are there only with these. Besides, \
-        there are the usual `process_…` metrics of the system.\n\n\
-        | metric | labels | meaning |\n|---|---|---|\n";
-
-    /// A row for each metric of the page: its labels, with their values where these are few.
-    fn rows(rendered: &str) -> String {
-        let mut rows = String::new();
-        for family in rendered.split("# HELP ").skip(1) {
-            let (help, series) = family.split_once('\n').unwrap();
-            let (name, help) = help.split_once(' ').unwrap();
-            if !name.starts_with("rolegate_") {
-                continue;
-            }
-            let mut suffixes = ["_total", "_info"].into_iter();
-            let suffix = suffixes.find(|suffix| series.contains(&format!("{name}{suffix}")));
-            let suffix = suffix.unwrap_or_default();
-            let mut labels: Vec<(&str, BTreeSet<&str>)> = Vec::new();
-            for line in series.lines().filter(|line| line.contains('{')) {
-                for label in line.split(['{', '}']).nth(1).unwrap().split("\",") {
-                    let (label, value) = label.split_once("=\"").unwrap();
-                    let value = value.trim_end_matches('"');
-                    match labels.iter_mut().find(|(name, _)| *name == label) {
-                        Some((_, values)) => _ = values.insert(value),
-                        None if label != "le" => labels.push((label, BTreeSet::from([value]))),
-                        None => {}
-                    }
-                }
-            }
-            let labels: Vec<String> =
-                labels.iter().map(|(name, values)| label(name, values)).collect();
-            let _ = writeln!(
-                rows,
-                "| `{name}{suffix}` | {} | {} |",
-                labels.join("; "),
-                help.trim_end_matches('.')
-            );
-        }
-        rows
-    }
-
-    /// A label with its values, if the program has a list of them.
-    fn label(name: &str, values: &BTreeSet<&str>) -> String {
-        let has_list = [
-            "decision", "limit", "protocol", "kind", "result", "cache", "scheme", "signal",
-            "severity",
-        ];
-        if name == "reason" && (values.len() > 10 || values.contains("")) {
-            return "[`reason`](../operations.md#responses)".to_owned();
-        }
-        if !has_list.contains(&name) && name != "reason" || values.len() < 2 {
-            return format!("`{name}`");
-        }
-        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
-        format!("`{name}`: {}", values.join(", "))
-    }
-}
+mod tests;

@@ -156,6 +156,22 @@ notice_kinds! {
              `envoy.filters.network.ext_authz`";
     }
 
+    /// Why a question over HTTP is not decided.
+    pub enum RefusedQuestion {
+        /// It comes from an address that may not ask.
+        Untrusted = "untrusted",
+            "an address that may not ask has asked over HTTP, and got 403: if it is your proxy, add \
+             it to `--http-trusted`; if not, keep others away from this port";
+        /// It does not tell the request that it is about.
+        Headers = "headers",
+            "a question over HTTP does not tell its request as `--http-profile` says, and got 400: \
+             is this the right profile, and does the proxy set each of its headers?";
+        /// It is not valid in HTTP/1.1, or too long.
+        InvalidHttp = "invalid_http",
+            "the peer sends what is no valid HTTP/1.1 request, or too long a head: does it speak \
+             HTTP/2 or TLS?";
+    }
+
     /// Why a TLS handshake failed.
     pub enum TlsFailure {
         /// The peer does not speak TLS.
@@ -247,6 +263,16 @@ impl Notices<WrongProtocol> {
                 tracing::warn!(protocol, %peer, method = %method.escape_debug(), "{advice}");
             }
             None => tracing::warn!(protocol, %peer, "{advice}"),
+        }
+    }
+}
+
+impl Notices<RefusedQuestion> {
+    /// Counts a question that is not decided, and logs it if it is due.
+    pub(crate) fn report(&self, refused: RefusedQuestion, peer: Peer, why: &str) {
+        if self.count(refused, self.start.elapsed()) {
+            let (reason, advice) = (refused.name(), refused.advice());
+            tracing::warn!(reason, %peer, error = why, "{advice}");
         }
     }
 }

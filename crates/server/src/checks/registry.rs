@@ -193,6 +193,11 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
+    /// Whether it had a request.
+    pub(crate) fn had_request(&self) -> bool {
+        self.entry.last_request.get().is_some()
+    }
+
     /// Records whether the connection has an unfinished request head. If too many connections do,
     /// the first of them is closed: a peer that sends a head as a whole is among them for a moment
     /// only.

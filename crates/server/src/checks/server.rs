@@ -15,11 +15,11 @@ use super::acceptor;
 use super::context::Shared;
 use super::metrics::{Counters, ServerTotals};
 use super::options::Options;
-use super::worker::{self, Command, WorkerHandle};
+use super::worker::{self, Command, Protocol, WorkerHandle};
 use crate::grpc::other_services::{OtherServices, Phase};
 use crate::{Address, Listener};
 
-/// The gRPC server, see [`Server::start`].
+/// The server, see [`Server::start`].
 #[derive(Debug)]
 pub struct Server;
 
@@ -39,11 +39,12 @@ impl Server {
     /// # Errors
     /// When a thread or a runtime cannot be created, or a socket cannot be used.
     pub fn start(
-        listeners: Vec<Listener>,
+        listeners: Vec<(Protocol, Listener)>,
         policy: ActivePolicy,
         options: Options,
     ) -> io::Result<RunningServer> {
-        let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
+        let addresses =
+            listeners.iter().map(|(_, listener)| listener.address()).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Arc::new(shared(policy, options, phases.clone())?);

@@ -1,4 +1,4 @@
-//! TLS of the gRPC listeners on TCP: the certificate of the server, and which clients may connect.
+//! TLS of the listeners on TCP: the certificate of the server, and which clients may connect.
 //!
 //! The files are read again while the server runs. If they do not load, the last good files stay in
 //! use. Open connections keep the certificate with which they began; `max-connection-age` limits
@@ -29,9 +29,11 @@ pub(crate) use self::client::PeerCertificate;
 pub use self::client_names::{ClientName, ClientNameError};
 use super::notices::{Notices, Peer, TlsFailure};
 
-/// The protocol of all connections (RFC 9113, 3.2). Clients that offer none, such as Envoy by
+/// The protocol of gRPC connections (RFC 9113, 3.2). Clients that offer none, such as Envoy by
 /// default, are served, too.
 const ALPN: &[u8] = b"h2";
+/// The protocol of connections for HTTP forward-auth (RFC 7301, 6).
+const HTTP_ALPN: &[u8] = b"http/1.1";
 
 /// The settings that name the files.
 const CERTIFICATE: &str = "tls-certificate";
@@ -68,6 +70,8 @@ pub struct Tls {
 /// The configuration of new connections.
 struct Active {
     config: Arc<ServerConfig>,
+    /// The same for HTTP forward-auth.
+    http_config: Arc<ServerConfig>,
     /// `None` if clients need no certificate.
     client_verifier: Option<Arc<dyn ClientCertVerifier>>,
     expiry: Option<Duration>,
@@ -172,15 +176,20 @@ impl Tls {
         }
     }
 
-    /// Begins TLS on a connection. Returns the peer's certificate, too, if it has shown one.
+    /// Begins TLS on a connection, for gRPC or for HTTP forward-auth. Returns the peer's certificate, too, if it has shown one.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,
+        is_http: bool,
         limit: Duration,
         peer: Peer,
     ) -> Result<(TlsStream<TcpStream>, Option<PeerCertificate>), TlsFailure> {
         let mut active = self.active.subscribe();
-        let acceptor = TlsAcceptor::from(Arc::clone(&active.borrow_and_update().config));
+        let config = {
+            let active = active.borrow_and_update();
+            Arc::clone(if is_http { &active.http_config } else { &active.config })
+        };
+        let acceptor = TlsAcceptor::from(config);
         let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
@@ -285,7 +294,14 @@ impl Content {
         // A resumed session would readmit a client without a check of its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(Active { config: Arc::new(config), client_verifier, expiry })
+        let mut http_config = config.clone();
+        http_config.alpn_protocols = vec![HTTP_ALPN.to_vec()];
+        Ok(Active {
+            config: Arc::new(config),
+            http_config: Arc::new(http_config),
+            client_verifier,
+            expiry,
+        })
     }
 }
 

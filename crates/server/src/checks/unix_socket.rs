@@ -197,7 +197,7 @@ mod tests {
     async fn a_full_socket_without_a_file_descriptor_is_written_to_later() {
         const ALONE: &str = "TEST_ALONE";
         if std::env::var_os(ALONE).is_none() {
-            let test = "grpc::unix_socket::tests::a_full_socket_without_a_file_descriptor_is_written_to_later";
+            let test = "checks::unix_socket::tests::a_full_socket_without_a_file_descriptor_is_written_to_later";
             let mut limited = std::process::Command::new("/bin/sh");
             limited
                 .args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""])

@@ -1,5 +1,6 @@
 //! A worker thread, with its own runtime, connections, buffers and counters.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -8,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use runtime::counters::ThreadCounters;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -15,13 +17,14 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::age::Age;
+use super::checker::Checker;
 use super::context::{Shared, WorkerContext};
 use super::metrics::ConnectionCounters;
 use super::notices::Peer;
 use super::registry::{RegisteredConnection, Registry};
 use super::tls::{PeerCertificate, Tls};
 use super::unix_socket::UnixSocket;
-use crate::grpc::check::Checker;
+use crate::forward_auth::{self, ForwardAuth};
 use crate::grpc::connection::{self, max_half_heads};
 use crate::grpc::turns::TurnQueue;
 
@@ -44,9 +47,24 @@ pub(crate) enum Command {
     Drain,
 }
 
+/// The protocol of a listener, by which checks come.
+#[derive(Clone, Debug)]
+pub enum Protocol {
+    /// gRPC, with health and reflection beside it.
+    Grpc,
+    /// HTTP forward-auth.
+    Http(Arc<ForwardAuth>),
+}
+
 /// An accepted connection that no runtime has yet.
 #[derive(Debug)]
-pub(crate) enum NewConnection {
+pub(crate) struct NewConnection {
+    pub(crate) protocol: Protocol,
+    pub(crate) socket: NewSocket,
+}
+
+#[derive(Debug)]
+pub(crate) enum NewSocket {
     /// With the address of the peer.
     Tcp(std::net::TcpStream, SocketAddr),
     Unix(std::os::unix::net::UnixStream),
@@ -106,7 +124,13 @@ async fn work(
     let registry = Registry::new(max_connections, max_half_heads(options), connections);
     let checker = Checker::new(shared.policy.clone(), checks, options.explain_header.clone());
     let (turns, turn_giver) = TurnQueue::new();
-    let context = Rc::new(WorkerContext { shared, checker, turns, token_queue: Rc::default() });
+    let context = Rc::new(WorkerContext {
+        shared,
+        checker,
+        encoder: RefCell::default(),
+        turns,
+        token_queue: Rc::default(),
+    });
     // Ends with the runtime.
     spawn_local(Rc::clone(&context.token_queue).run());
     let worker = Worker { context, registry };
@@ -158,20 +182,21 @@ impl Worker {
         let context = Rc::clone(&self.context);
         let options = &self.context.shared.options;
         let age = Age::start(options.max_age());
-        match connection {
-            NewConnection::Tcp(stream, address) => {
+        let NewConnection { protocol, socket } = connection;
+        match socket {
+            NewSocket::Tcp(stream, address) => {
                 let Ok(stream) = TcpStream::from_std(stream) else { return };
                 let peer = Peer::Tcp(address);
                 match options.tls.clone() {
-                    None => spawn_local(connection::serve(context, registered, stream, peer, age)),
-                    Some(tls) => {
-                        spawn_local(serve_with_tls(tls, context, registered, stream, peer))
-                    }
+                    None => spawn_local(protocol.serve(context, registered, stream, peer, age)),
+                    Some(tls) => spawn_local(serve_with_tls(
+                        tls, protocol, context, registered, stream, peer,
+                    )),
                 };
             }
-            NewConnection::Unix(stream) => {
+            NewSocket::Unix(stream) => {
                 if let Ok(stream) = UnixSocket::new(stream) {
-                    spawn_local(connection::serve(context, registered, stream, Peer::Unix, age));
+                    spawn_local(protocol.serve(context, registered, stream, Peer::Unix, age));
                 }
             }
         }
@@ -184,18 +209,40 @@ impl Worker {
     }
 }
 
+impl Protocol {
+    /// Serves a connection until it ends.
+    async fn serve<I: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        context: Rc<WorkerContext>,
+        registered: RegisteredConnection,
+        io: I,
+        peer: Peer,
+        age: Age,
+    ) {
+        match self {
+            Self::Grpc => connection::serve(context, registered, io, peer, age).await,
+            Self::Http(forward_auth) => {
+                forward_auth::connection::serve(context, forward_auth, registered, io, peer, age)
+                    .await;
+            }
+        }
+    }
+}
+
 /// Serves a connection after its TLS handshake. The connection is registered before, so that
 /// handshakes are bounded.
 async fn serve_with_tls(
     tls: Arc<Tls>,
+    protocol: Protocol,
     context: Rc<WorkerContext>,
     registered: RegisteredConnection,
     stream: TcpStream,
     peer: Peer,
 ) {
     let options = &context.shared.options;
+    let is_http = matches!(protocol, Protocol::Http(_));
     let stream = tokio::select! {
-        stream = tls.accept(stream, options.request_timeout, peer) => stream,
+        stream = tls.accept(stream, is_http, options.request_timeout, peer) => stream,
         () = registered.closed() => return,
     };
     let Ok((stream, certificate)) = stream else { return };
@@ -209,7 +256,7 @@ async fn serve_with_tls(
             handle.close();
         })
     });
-    connection::serve(Rc::clone(&context), registered, stream, peer, age).await;
+    protocol.serve(Rc::clone(&context), registered, stream, peer, age).await;
     if let Some(task) = close_when_rejected {
         task.abort();
     }

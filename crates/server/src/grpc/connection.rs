@@ -22,10 +22,10 @@ use runtime::Received;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::check::Failure;
 use super::exchange::{self, Receiving, Stream};
 use super::turns::{Meter, MeteredSocket};
 use crate::checks::age::Age;
+use crate::checks::checker::Failure;
 use crate::checks::context::WorkerContext;
 use crate::checks::notices::{Peer, WrongProtocol};
 use crate::checks::options::Options;

@@ -2,32 +2,29 @@
 //! and its allocation. If a part of its message is missing, its connection polls for the rest, for
 //! [`GRACE`]. It gets a task after that, or if its credentials must be verified.
 
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use authorizer::Limit;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use identity::{VerificationKind, VerificationResult};
-use runtime::Received;
+use identity::VerificationResult;
 use runtime::counters::ErrorKind;
-use runtime::hashing::NotHashed;
+use runtime::{Received, Via};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use super::check::{Answer, Call, Failure, Unverified};
+use super::check::{self, Answer};
 use super::message::{GRACE, Incoming};
 use super::respond;
-use crate::checks::budget::Reservation;
+use crate::checks::checker::{Call, Failure, Unverified};
 use crate::checks::context::WorkerContext;
-use crate::checks::notices::{Overload, Peer, WrongProtocol};
+use crate::checks::notices::{Peer, WrongProtocol};
 use crate::checks::registry::{PendingGuard, RegisteredConnection};
-use crate::checks::verifications::NetworkReservation;
+use crate::checks::wait::{self, WaitingCheck};
 
 /// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that
 /// is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy
@@ -193,17 +190,6 @@ impl Exchange {
         let _ = self.context.checker.record_latency(self.received);
     }
 
-    /// Authorizes and answers, unless credentials must be verified first.
-    fn check(
-        &mut self,
-        message: &[u8],
-        result: Option<&VerificationResult>,
-    ) -> Result<(), Box<Unverified>> {
-        let answer = self.context.checker.check(message, result, self.call())?;
-        self.answer(answer);
-        Ok(())
-    }
-
     /// Waits until the credentials are verified, then authorizes and answers.
     async fn verify(
         mut self,
@@ -212,87 +198,39 @@ impl Exchange {
         deadline: Instant,
         _pending: PendingGuard,
     ) {
-        let bytes = message.len().saturating_add(unverified.0.bytes());
-        match self.reserve(&unverified, bytes) {
+        let context = Rc::clone(&self.context);
+        match wait::reserve(&context, &unverified, message.len()) {
             Err(overload) => self.fail(overload.into(), &message),
             Ok(_reservation) => {
                 // Copied, because `message` keeps alive the buffer that `h2` has read into, which
                 // is larger than most messages.
                 let copy = message.to_vec();
                 drop(message);
-                if let Err(failure) = self.verify_and_check(&copy, unverified, deadline).await {
+                let mut waiting = Waiting { exchange: &mut self, message: &copy };
+                if let Err(failure) =
+                    wait::verify_and_check(&context, &mut waiting, unverified, deadline).await
+                {
                     self.fail(failure, &copy);
                 }
             }
         }
-        let _ = self.context.checker.record_latency(self.received);
+        let _ = context.checker.record_latency(self.received);
     }
 
-    /// Reserves the memory of a check whose credentials are to be verified.
-    fn reserve(
-        &self,
-        Unverified(verification, network): &Unverified,
-        bytes: usize,
-    ) -> Result<(Option<NetworkReservation>, Reservation), Overload> {
-        let shared = &self.context.shared;
-        let verified_before = verification.verified_before();
-        let of_network = shared.verifications.reserve(verified_before, *network, bytes)?;
-        Ok((of_network, shared.limits.budget.reserve(bytes)?))
-    }
-
-    async fn verify_and_check(
+    /// Authorizes and answers, unless credentials must be verified first.
+    fn check(
         &mut self,
         message: &[u8],
-        mut unverified: Box<Unverified>,
-        deadline: Instant,
-    ) -> Result<(), Failure> {
-        let context = Rc::clone(&self.context);
-        // Repeated only if a reload came between: for a password only if the user has another hash.
-        loop {
-            let Unverified(verification, network) = *unverified;
-            let result = match verification.kind() {
-                VerificationKind::Password | VerificationKind::Introspection => {
-                    let mut wait = context.shared.hashing.submit(verification, network);
-                    let result =
-                        self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
-                    let result = result.await?;
-                    self.received = self.received.resumed_now();
-                    result
-                }
-                VerificationKind::Token => {
-                    let turn = context.token_queue.enqueue(network)?;
-                    let turn = async { turn.await.map_err(|_| Overload::TokenQueue.into()) };
-                    self.in_time(deadline, turn).await?;
-                    self.received = self.received.resumed_now();
-                    // Another request with the same token may have been verified meanwhile.
-                    match self.check(message, None) {
-                        Ok(()) => return Ok(()),
-                        Err(unverified) => context.checker.verify(unverified.0)?,
-                    }
-                }
-            };
-            match self.check(message, Some(&result)) {
-                Ok(()) => return Ok(()),
-                Err(changed) => unverified = changed,
-            }
-        }
-    }
-
-    /// The result of `wait`, unless the deadline passes or the peer gives up before it is there.
-    async fn in_time<T>(
-        &mut self,
-        deadline: Instant,
-        wait: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, Failure> {
-        tokio::select! {
-            result = timeout_at(deadline, wait) => result.unwrap_or(Err(Limit::Deadline.into())),
-            _ = poll_fn(|cx| self.respond.poll_reset(cx)) => Err(ErrorKind::Cancelled.into()),
-        }
+        result: Option<&VerificationResult>,
+    ) -> Result<(), Box<Unverified>> {
+        let answer = check::check(&self.context, message, result, self.call())?;
+        self.answer(answer);
+        Ok(())
     }
 
     fn call(&self) -> Call<'_> {
         let traceparent = self.traceparent.as_ref().map(HeaderValue::as_bytes).unwrap_or_default();
-        Call { received: self.received, traceparent }
+        Call { received: self.received, traceparent, via: Via::Grpc }
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -318,16 +256,28 @@ impl Exchange {
         if let Failure::Overload(overload) = failure {
             self.context.shared.overloads.report(overload);
         }
-        let answer = self.context.checker.fail(failure, message, self.call());
+        let answer = check::fail(&self.context, failure, message, self.call());
         self.answer(answer);
     }
 }
 
-fn not_hashed(reason: NotHashed) -> Failure {
-    match reason {
-        NotHashed::Displaced => Overload::HashQueue.into(),
-        NotHashed::Failed => ErrorKind::Internal.into(),
-        NotHashed::Unavailable => Limit::Introspection.into(),
+/// An exchange whose credentials are being verified, with its message.
+struct Waiting<'a> {
+    exchange: &'a mut Exchange,
+    message: &'a [u8],
+}
+
+impl WaitingCheck for Waiting<'_> {
+    fn check(&mut self, result: Option<&VerificationResult>) -> Result<(), Box<Unverified>> {
+        self.exchange.check(self.message, result)
+    }
+
+    fn resume(&mut self) {
+        self.exchange.received = self.exchange.received.resumed_now();
+    }
+
+    fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.exchange.respond.poll_reset(cx).map(drop)
     }
 }
 

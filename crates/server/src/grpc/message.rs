@@ -15,8 +15,8 @@ use h2::RecvStream;
 use runtime::counters::ErrorKind;
 use tokio::time::{Instant, timeout_at};
 
-use super::check::Failure;
 use crate::checks::budget::{Budget, Reservation};
+use crate::checks::checker::Failure;
 use crate::checks::notices::Overload;
 
 /// Size of the gRPC prefix of a message: flag and length.

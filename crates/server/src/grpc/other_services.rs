@@ -22,10 +22,10 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::check::Failure;
 use super::message::{Incoming, Limits};
 use super::respond;
 use crate::checks::budget::Budget;
+use crate::checks::checker::Failure;
 use health::Health;
 pub(crate) use health::Phase;
 use reflection::Reflection;

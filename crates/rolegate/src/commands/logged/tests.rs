@@ -106,6 +106,7 @@ fn a_logged_decision_of_a_generated_policy_is_repeated() {
                 received: Received { arrived, resumed: arrived, resumed_time: now },
                 decided_at: arrived,
                 traceparent: b"",
+                via: runtime::Via::Grpc,
             };
             let record = DecisionRecord::new(&verdict, &context, None);
             let line = serde_json::to_string(&record).unwrap();
