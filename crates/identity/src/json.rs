@@ -20,7 +20,7 @@ const MAX_VALUES: u32 = 16_384;
 /// # Errors
 /// If the text is not JSON, is nested more than 128 levels deep (the limit of `serde_json`), has
 /// too many values, or has a duplicate name. The error shows the place, never the content.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+pub fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
     let budget = Cell::new(MAX_VALUES);
     let value = StrictValue { budget: &budget }.deserialize(&mut source)?;

@@ -26,7 +26,7 @@ mod certificates;
 mod credentials;
 mod credentials_error;
 pub mod discovery;
-mod json;
+pub mod json;
 pub mod jwks;
 mod jwt;
 mod keyed_hasher;

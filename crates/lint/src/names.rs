@@ -91,9 +91,12 @@ fn with_foreign_prefix<'s, 'i>(
     })
 }
 
-/// Warns of granted names that no caller has. Of the prefixes that a name begins with, the longest
+/// Warns of granted names that no caller has, unless only questions of AuthZEN name callers. Of the prefixes that a name begins with, the longest
 /// counts: only sources with it are searched.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
+    if sources.is_empty() && parsed.policy.authzen.is_some() {
+        return;
+    }
     if sources.is_empty()
         && let Some(grant) = parsed.grants.first()
     {

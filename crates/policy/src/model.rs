@@ -10,6 +10,9 @@ pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 pub use api_keys::{ApiKey, ApiKeys, KeyHash};
+pub use authzen::{
+    ActionName, AuthZen, MAX_ID, ResourcePath, ResourceSegment, ResourceType, SubjectType,
+};
 pub use certificates::{
     CertificateGroups, CertificateSource, CertificateUser, Certificates, NameKind, NamePattern,
     NamePiece, NameSegment, NameTemplate, XFCC,
@@ -20,6 +23,7 @@ pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 pub use token_places::{AUTHORIZATION, COOKIE, TokenField, TokenPlace};
 
 mod api_keys;
+mod authzen;
 mod certificates;
 mod search;
 mod token_places;
@@ -43,6 +47,8 @@ pub struct Policy {
     pub identity_header: Option<IdentityHeader>,
     /// The search cluster whose requests are decided by its own roles, if it is configured.
     pub search: Option<Search>,
+    /// How requests of AuthZEN are turned into requests that rules match, if it is configured.
+    pub authzen: Option<AuthZen>,
 }
 
 /// The reserved role that every caller has, also an anonymous caller.

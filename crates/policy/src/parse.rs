@@ -4,6 +4,7 @@
 //! [`Policy`]. Each of the other modules parses a section or a kind of value.
 
 pub mod api_keys;
+mod authzen;
 mod basic;
 mod cached_files;
 mod certificates;
@@ -55,10 +56,11 @@ const POLICY: &[&str] = &[
     "deny_response",
     "identity_header",
     "search",
+    "authzen",
 ];
 
 /// Sections that must have a value, because their entries may restrict something. The parsers of
-/// `version` and `search` report an empty value themselves.
+/// `version`, `search` and `authzen` report an empty value themselves.
 const NEVER_EMPTY: &[&str] =
     &["identity", "conditions", "allow_response", "deny_response", "identity_header", "include"];
 
@@ -210,6 +212,7 @@ impl PolicyParser<'_> {
         sections.read("conditions", &mut policy.conditions, read_conditions);
         sections.read("identity_header", &mut policy.identity_header, identity_header::read);
         sections.read("search", &mut policy.search, search::read);
+        sections.read("authzen", &mut policy.authzen, authzen::read);
         if let Some(node) = fields.value("roles") {
             policy.roles_incomplete |= !matches!(node.value, Value::Map(_));
             roles::read(reader, node, policy);

@@ -13,13 +13,14 @@ use policy::{AccessRequest, Decision, api_keys, cases, reference};
 
 const REFERENCE: &str = include_str!("../../../policies/README.md");
 const GUIDE: &str = include_str!("../../../docs/policy.md");
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 7] = [
     REFERENCE,
     GUIDE,
     include_str!("../../../policies/search.md"),
     include_str!("../../../docs/callers.md"),
     include_str!("../../../docs/mutual-tls.md"),
     include_str!("../../../docs/grpc.md"),
+    include_str!("../../../docs/authzen.md"),
 ];
 const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
 
@@ -35,7 +36,7 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 25] = [
+const MAPPINGS: [(&str, &str, &str); 28] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     (
@@ -66,6 +67,13 @@ const MAPPINGS: [(&str, &str, &str); 25] = [
         "search: { folder: cluster, document_security: { ?: x } }",
     ),
     ("`inventory`", "## `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
+    ("`authzen`", "## `authzen`", "authzen: { ?: x }"),
+    ("a type of subjects", "### A type of subjects", "authzen: { subjects: { user: { ?: x } } }"),
+    (
+        "a type of resources",
+        "### A type of resources",
+        "authzen: { resources: { record: { ?: x } } }",
+    ),
     ("a case", "### A case", "- { ?: x }"),
     ("a request", "### A request", "- { request: { ?: x } }"),
     ("`expect`", "### `expect`", "- { expect: { ?: x } }"),

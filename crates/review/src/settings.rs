@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::model::{
-    ANYONE, AUTHENTICATED, AUTHORIZATION, ApiKeys, Basic, Bulk, CertificateSource, Certificates,
-    DocumentSecurity, IdentityHeader, Introspection, Inventory, Issuer, Keys, MetadataValue,
-    NamePattern, NameTemplate, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
+    ANYONE, AUTHENTICATED, AUTHORIZATION, ActionName, ApiKeys, AuthZen, Basic, Bulk,
+    CertificateSource, Certificates, DocumentSecurity, IdentityHeader, Introspection, Inventory,
+    Issuer, Keys, MetadataValue, NamePattern, NameTemplate, Piece, RequiredClaim, ResourceType,
+    RolesFromToken, Search, Separator, SubjectType, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -155,6 +156,9 @@ impl<'p> SettingsBuilder<'p> {
         }
         if let Some(search) = &policy.search {
             self.add_search(search);
+        }
+        if let Some(authzen) = &policy.authzen {
+            self.add_authzen(authzen);
         }
         let response = &policy.allow_response;
         for header in &response.set_headers {
@@ -311,6 +315,25 @@ impl<'p> SettingsBuilder<'p> {
             }
         };
         self.add(&[path, "keys"], Some(shown), compared);
+    }
+
+    fn add_authzen(&mut self, authzen: &'p AuthZen) {
+        const PATH: &str = "authzen";
+        self.show(&[PATH], None);
+        for SubjectType { name, issuer, groups, roles, at: _ } in &authzen.subjects {
+            let name = &*format!("subjects.{name}");
+            self.show(&[PATH, name], None);
+            self.show(&[PATH, name, "issuer"], issuer.as_deref().map(str::to_owned));
+            self.show(&[PATH, name, "groups"], groups.as_ref().map(ToString::to_string));
+            self.show(&[PATH, name, "roles"], roles.as_ref().map(ToString::to_string));
+        }
+        for ActionName { name, method } in &authzen.actions {
+            self.show(&[PATH, &format!("actions.{name}")], Some(method.to_string()));
+        }
+        for ResourceType { name, host, path, at: _ } in &authzen.resources {
+            let host = host.as_deref().unwrap_or_default();
+            self.show(&[PATH, &format!("resources.{name}")], Some(format!("{host}{path}")));
+        }
     }
 
     /// Adds a search cluster. Its role files are compared as bytes.

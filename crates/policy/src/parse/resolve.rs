@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, COOKIE, DocumentSecurity, Grant, Identity,
+    ANYONE, AUTHENTICATED, AllowResponse, AuthZen, COOKIE, DocumentSecurity, Grant, Identity,
     IdentityHeader, Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
 };
 use crate::parse::conditions::{self, Conditions};
@@ -68,6 +68,12 @@ pub(crate) fn resolve(
     if !policy.identity_incomplete {
         check_token_places(&identity, problems);
     }
+    let authzen = policy.authzen.map(|(_, section)| section);
+    if let Some(authzen) = &authzen
+        && !policy.identity_incomplete
+    {
+        check_issuers(authzen, &identity, problems);
+    }
     Policy {
         identity,
         conditions: conditions.in_order,
@@ -77,6 +83,19 @@ pub(crate) fn resolve(
         identity_header,
         deny_response: policy.deny_response.map(|(_, section)| section).unwrap_or_default(),
         search,
+        authzen,
+    }
+}
+
+/// Reports types of subjects whose issuer the policy does not have.
+fn check_issuers(authzen: &AuthZen, identity: &Identity, problems: &mut Vec<Problem>) {
+    for subject in &authzen.subjects {
+        let Some(name) = &subject.issuer else { continue };
+        if !identity.jwt.iter().any(|issuer| issuer.issuer == *name) {
+            let message = format!("`{}` has an issuer that is not under `jwt`", subject.name);
+            let help = "write the `issuer` of an entry of `jwt`, or leave it out";
+            problems.push(Problem::error(subject.at.clone(), message).help(help));
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AllowResponse, DenyResponse, Identity, IdentityHeader, Rule, Search};
+use crate::model::{AllowResponse, AuthZen, DenyResponse, Identity, IdentityHeader, Rule, Search};
 use document::{Mark, Place};
 
 /// The contents of all files of a policy.
@@ -16,6 +16,7 @@ pub(crate) struct UnresolvedPolicy {
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
     pub(crate) identity_header: Option<(Place, IdentityHeader)>,
     pub(crate) search: Option<(Place, Search)>,
+    pub(crate) authzen: Option<(Place, AuthZen)>,
     /// Whether roles may be missing, because a part of the policy could not be read. Then no role is
     /// reported as unknown.
     pub(crate) roles_incomplete: bool,

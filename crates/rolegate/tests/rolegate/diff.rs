@@ -242,6 +242,31 @@ fn each_place_of_tokens_counts() {
     );
 }
 
+#[test]
+fn what_a_question_of_authzen_means_counts() {
+    let policy = |subject: &str, method: &str, path: &str| {
+        PolicyFolder::new(&format!(
+            "version: 1\nauthzen:\n  subjects: {{ user: {{ {subject} }} }}\n  \
+             actions: {{ view: {method} }}\n  resources: {{ record: {{ path: \"{path}\" }} }}\n"
+        ))
+    };
+    let old = policy("", "GET", "/a/{id}");
+    let new = policy("roles: /roles", "PUT", "/b/{id}");
+    let [old, new] =
+        [&old, &new].map(|folder| folder.path().join("policy.yaml").display().to_string());
+    let (_, out, _) = run(&["diff", &old, &new]);
+    let mut settings = lines(&out);
+    settings.retain(|line| line.starts_with("setting:"));
+    assert_eq!(
+        settings,
+        [
+            "setting: authzen.actions.view changed from `GET` to `PUT`",
+            "setting: authzen.resources.record changed from `/a/{id}` to `/b/{id}`",
+            "setting: authzen.subjects.user.roles changed from nothing to `roles`",
+        ]
+    );
+}
+
 /// What a stale inventory permits is bounded by its age.
 #[test]
 fn each_setting_of_an_inventory_counts() {

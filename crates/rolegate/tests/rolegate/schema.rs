@@ -12,12 +12,13 @@ use testbed::manifests::schema_errors;
 
 use crate::process::{example, run};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     include_str!("../../../../policies/README.md"),
     include_str!("../../../../policies/search.md"),
     include_str!("../../../../docs/callers.md"),
     include_str!("../../../../docs/mutual-tls.md"),
     include_str!("../../../../docs/grpc.md"),
+    include_str!("../../../../docs/authzen.md"),
     include_str!("../../../../docs/policy.md"),
     include_str!("../../../policy/tests/wrong_examples.txt"),
 ];
@@ -35,7 +36,7 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 23] = [
+const MAPPINGS: [(&str, &str, &str); 26] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("token_place", "an entry of `token_from`", "identity: { token_from: [{ ?: x }] }"),
@@ -60,6 +61,9 @@ const MAPPINGS: [(&str, &str, &str); 23] = [
         "search: { folder: cluster, document_security: { ?: x } }",
     ),
     ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
+    ("authzen", "`authzen`", "authzen: { ?: x }"),
+    ("subject_type", "a type of subjects", "authzen: { subjects: { user: { ?: x } } }"),
+    ("resource_type", "a type of resources", "authzen: { resources: { record: { ?: x } } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
     ("expect", "`expect`", "- { expect: { ?: x } }"),

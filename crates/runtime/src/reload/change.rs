@@ -7,7 +7,10 @@ use std::path::PathBuf;
 
 use authorizer::cluster_config;
 use policy::Policy;
-use policy::model::{ApiKey, Certificates, Introspection, Issuer, Keys, RolesFromToken, Rule};
+use policy::model::{
+    ActionName, ApiKey, AuthZen, Certificates, Introspection, Issuer, Keys, ResourceType,
+    RolesFromToken, Rule, SubjectType,
+};
 use policy::pattern::{Pattern, Segment};
 
 /// How many items were added, removed or changed, by kind and action. Displayed as
@@ -41,7 +44,7 @@ impl Change {
             // Comments, or settings such as those of responses.
             tracing::info!(
                 files,
-                "policy changed, but no user, API key, certificate, grant, role, rule, issuer or role mapping"
+                "policy changed, but no user, API key, certificate, grant, role, rule, issuer, role mapping or type of AuthZEN"
             );
         } else {
             tracing::info!(files, changes = %self, "policy changed");
@@ -121,6 +124,21 @@ impl<'s> ItemHashes<'s> {
         }
         for place in &policy.identity.token_from {
             items.add("token_places", &place.field, ());
+        }
+        if let Some(AuthZen { subjects, actions, resources, at: _ }) = &policy.authzen {
+            for SubjectType { name, issuer, groups, roles, at: _ } in subjects {
+                items.add(
+                    "authzen_types",
+                    ("subject", name),
+                    format!("{issuer:?}{groups:?}{roles:?}"),
+                );
+            }
+            for ActionName { name, method } in actions {
+                items.add("authzen_types", ("action", name), method);
+            }
+            for ResourceType { name, host, path, at: _ } in resources {
+                items.add("authzen_types", ("resource", name), format!("{host:?}{path:?}"));
+            }
         }
         items.add_cluster(policy);
         items

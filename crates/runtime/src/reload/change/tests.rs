@@ -109,3 +109,27 @@ fn users_roles_and_mappings_of_a_search_cluster_are_compared() {
         "cluster_mappings_added=1 cluster_mappings_changed=1 cluster_roles_added=1 cluster_roles_changed=1 cluster_users_added=1 cluster_users_changed=1 cluster_users_removed=1"
     );
 }
+
+#[test]
+fn what_a_question_of_authzen_means_is_compared() {
+    let load = |subject: &str, actions: &str, path: &str| {
+        let text = format!(
+            "version: 1\nauthzen:\n  subjects: {{ user: {{ {subject} }} }}\n  actions: {{ {actions} }}\n  \
+             resources: {{ record: {{ path: \"{path}\" }} }}\n"
+        );
+        let files = document::MapFiles::new("policy.yaml", text);
+        policy::load(&files, Path::new("policy.yaml")).unwrap().policy
+    };
+    let before = load("", "view: GET", "/a/{id}");
+    assert_eq!(changes(&before, &before), "");
+    for after in [
+        load("roles: /roles", "view: GET", "/a/{id}"),
+        load("groups: /groups", "view: GET", "/a/{id}"),
+        load("", "view: PUT", "/a/{id}"),
+        load("", "view: GET", "/b/{id}"),
+    ] {
+        assert_eq!(changes(&before, &after), "authzen_types_changed=1");
+    }
+    let after = load("", "view: GET, edit: PUT", "/a/{id}");
+    assert_eq!(changes(&before, &after), "authzen_types_added=1");
+}

@@ -1,0 +1,19 @@
+//! The AuthZEN Authorization API 1.0 (OpenID, January 2026): JSON requests in, decisions out. The
+//! crate does no I/O. The section numbers below are those of the final text.
+//!
+//! * `message`: reads requests;
+//! * `mapping`: turns a subject, an action and a resource into a caller and an HTTP request, as the
+//!   section `authzen` of the policy says;
+//! * `decide`: has the authorizer decide about them.
+//!
+//! Whoever asks is trusted to name the subject and its properties: the listener has authenticated
+//! it. Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
+
+#![deny(clippy::wildcard_enum_match_arm)]
+
+mod decide;
+mod mapping;
+mod message;
+
+pub use decide::{Answer, Decider, answer};
+pub use message::{Batch, Endpoint, Evaluation, MAX_EVALUATIONS, Malformed, Semantic};

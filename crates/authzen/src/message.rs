@@ -1,0 +1,246 @@
+//! Requests as JSON: those of an evaluation (6.1) and of evaluations (7.1).
+//!
+//! Unknown members are ignored (10.1.1). A name that occurs twice is an error at every level
+//! (11.4): another reader may take the other value.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+/// The most evaluations of a request: each is decided before another request is.
+pub const MAX_EVALUATIONS: usize = 1_000;
+
+/// What a request asks for: its path says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `/access/v1/evaluation`: one decision.
+    Evaluation,
+    /// `/access/v1/evaluations`: several.
+    Evaluations,
+}
+
+/// Why a request is answered with 400. The message shows nothing of the request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The body is not one JSON object.
+    #[error(
+        "the body is not a JSON object in UTF-8 with distinct names, at most 128 levels deep and \
+         with at most 16,384 values"
+    )]
+    NoObject,
+    /// A member is missing.
+    #[error("`{0}` is missing")]
+    Missing(String),
+    /// A member has a value of another type.
+    #[error("`{0}` is not {1}")]
+    WrongType(String, &'static str),
+    /// The value of `options.evaluations_semantic` is unknown.
+    #[error(
+        "`options.evaluations_semantic` is none of `execute_all`, `deny_on_first_deny` and \
+         `permit_on_first_permit`"
+    )]
+    UnknownSemantic,
+    /// There are too many evaluations.
+    #[error("`evaluations` has more than {MAX_EVALUATIONS} items")]
+    TooMany,
+}
+
+/// A question: may this subject do this to this resource?
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    pub(crate) subject: Arc<Entity>,
+    /// The name of the action.
+    pub(crate) action: Arc<str>,
+    pub(crate) resource: Arc<Entity>,
+}
+
+/// A subject or a resource.
+#[derive(Debug)]
+pub(crate) struct Entity {
+    pub(crate) kind: String,
+    pub(crate) id: String,
+    pub(crate) properties: Map<String, Value>,
+}
+
+/// Questions, in order. One that is malformed is denied, and the others are answered.
+#[derive(Debug)]
+pub struct Batch {
+    pub(crate) items: Vec<Result<Evaluation, Malformed>>,
+    pub(crate) semantic: Semantic,
+}
+
+/// Which questions are answered (7.1.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Semantic {
+    /// All of them.
+    #[default]
+    ExecuteAll,
+    /// Those until the first that is denied.
+    DenyOnFirstDeny,
+    /// Those until the first that is permitted.
+    PermitOnFirstPermit,
+}
+
+/// The members of a request, or of one of its evaluations, that may be defaults of others.
+#[derive(Clone, Default)]
+struct Parts {
+    subject: Option<Arc<Entity>>,
+    action: Option<Arc<str>>,
+    resource: Option<Arc<Entity>>,
+}
+
+impl Evaluation {
+    /// Reads a request of `/access/v1/evaluation`.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
+        Parts::read(&object(body)?)?.complete()
+    }
+}
+
+impl Batch {
+    /// Reads a request of `/access/v1/evaluations`; `Err` has the question if it is a single one,
+    /// because `evaluations` is absent or empty.
+    ///
+    /// # Errors
+    /// If it is malformed as a whole.
+    pub fn parse(body: &[u8]) -> Result<Result<Self, Evaluation>, Malformed> {
+        let members = object(body)?;
+        let defaults = Parts::read(&members)?;
+        let semantic = Semantic::read(&members)?;
+        let items = match members.get("evaluations") {
+            None => &[],
+            Some(Value::Array(items)) => items.as_slice(),
+            Some(_) => return Err(Malformed::WrongType("evaluations".to_owned(), "an array")),
+        };
+        if items.len() > MAX_EVALUATIONS {
+            return Err(Malformed::TooMany);
+        }
+        if items.is_empty() {
+            return defaults.complete().map(Err);
+        }
+        let items = items.iter().map(|item| defaults.override_with(item)).collect();
+        Ok(Ok(Self { items, semantic }))
+    }
+}
+
+impl Semantic {
+    fn read(members: &Map<String, Value>) -> Result<Self, Malformed> {
+        let options = optional_object(members, "options", "")?;
+        match options.and_then(|options| options.get("evaluations_semantic")) {
+            None | Some(Value::Null) => Ok(Self::default()),
+            Some(Value::String(name)) => match name.as_str() {
+                "execute_all" => Ok(Self::ExecuteAll),
+                "deny_on_first_deny" => Ok(Self::DenyOnFirstDeny),
+                "permit_on_first_permit" => Ok(Self::PermitOnFirstPermit),
+                _ => Err(Malformed::UnknownSemantic),
+            },
+            Some(_) => Err(Malformed::UnknownSemantic),
+        }
+    }
+
+    /// Whether no further question is answered after this decision.
+    pub(crate) fn ends_with(self, decision: bool) -> bool {
+        match self {
+            Self::ExecuteAll => false,
+            Self::DenyOnFirstDeny => !decision,
+            Self::PermitOnFirstPermit => decision,
+        }
+    }
+}
+
+impl Parts {
+    fn read(members: &Map<String, Value>) -> Result<Self, Malformed> {
+        let action = match required_object(members, "action")? {
+            Some(action) => {
+                optional_object(action, "properties", "action.")?;
+                Some(text(action, "name", "action.")?.into())
+            }
+            None => None,
+        };
+        optional_object(members, "context", "")?;
+        Ok(Self {
+            subject: Entity::read(members, "subject")?.map(Arc::new),
+            action,
+            resource: Entity::read(members, "resource")?.map(Arc::new),
+        })
+    }
+
+    /// The question of an item: what it lacks is taken from these defaults, as a whole (7.1.1).
+    fn override_with(&self, item: &Value) -> Result<Evaluation, Malformed> {
+        let Value::Object(members) = item else {
+            return Err(Malformed::WrongType("evaluations".to_owned(), "an array of objects"));
+        };
+        let own = Self::read(members)?;
+        let parts = Self {
+            subject: own.subject.or_else(|| self.subject.clone()),
+            action: own.action.or_else(|| self.action.clone()),
+            resource: own.resource.or_else(|| self.resource.clone()),
+        };
+        parts.complete()
+    }
+
+    fn complete(self) -> Result<Evaluation, Malformed> {
+        let missing = |name: &str| Malformed::Missing(name.to_owned());
+        Ok(Evaluation {
+            subject: self.subject.ok_or_else(|| missing("subject"))?,
+            action: self.action.ok_or_else(|| missing("action"))?,
+            resource: self.resource.ok_or_else(|| missing("resource"))?,
+        })
+    }
+}
+
+impl Entity {
+    fn read(members: &Map<String, Value>, name: &str) -> Result<Option<Self>, Malformed> {
+        let Some(entity) = required_object(members, name)? else { return Ok(None) };
+        let prefix = format!("{name}.");
+        let properties = optional_object(entity, "properties", &prefix)?;
+        Ok(Some(Self {
+            kind: text(entity, "type", &prefix)?,
+            id: text(entity, "id", &prefix)?,
+            properties: properties.cloned().unwrap_or_default(),
+        }))
+    }
+}
+
+fn object(body: &[u8]) -> Result<Map<String, Value>, Malformed> {
+    match identity::json::parse(body) {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) | Err(_) => Err(Malformed::NoObject),
+    }
+}
+
+/// An object that a complete question has. `null` is not the same as absent: an item with
+/// `"subject": null` does not ask about the subject of the others.
+fn required_object<'m>(
+    members: &'m Map<String, Value>,
+    name: &str,
+) -> Result<Option<&'m Map<String, Value>>, Malformed> {
+    match members.get(name) {
+        None => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(_) => Err(Malformed::WrongType(name.to_owned(), "an object")),
+    }
+}
+
+/// An object that may be absent, or `null`, which means the same here (11.4).
+fn optional_object<'m>(
+    members: &'m Map<String, Value>,
+    name: &str,
+    prefix: &str,
+) -> Result<Option<&'m Map<String, Value>>, Malformed> {
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object)),
+        Some(_) => Err(Malformed::WrongType(format!("{prefix}{name}"), "an object")),
+    }
+}
+
+fn text(members: &Map<String, Value>, name: &str, prefix: &str) -> Result<String, Malformed> {
+    match members.get(name) {
+        None => Err(Malformed::Missing(format!("{prefix}{name}"))),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(Malformed::WrongType(format!("{prefix}{name}"), "a string")),
+    }
+}

@@ -1,0 +1,452 @@
+//! Decisions about questions, against the reference evaluator of policies.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::{Authorizer, RequestBody, Scratch, Verdict};
+use authzen::{Answer, Decider, Endpoint, Malformed, answer};
+use document::MapFiles;
+use identity::FetchedKeys;
+use policy::AccessRequest;
+use policy::model::{Policy, SourceId};
+use policy::reference::{self, Caller};
+use serde_json::{Value, json};
+
+/// Of an application with records. `who` has a subject type for each way to be a caller.
+const POLICY: &str = r#"
+version: 1
+identity:
+  basic:
+    users:
+      alice: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", groups: [staff] }
+      bob: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=" }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [app]
+      keys: { url: "https://id.example.com/keys" }
+      roles_from_token: [auditor]
+      claims: { roles: /roles }
+      user_prefix: "id:"
+      group_prefix: "id:"
+roles:
+  anyone: { allow: ["GET /open/{id}"] }
+  reader: { allow: ["GET /records/{id}", "GET api.example.com/items/{id}"] }
+  owner: { user_id_from: ["https://id.example.com"], allow: ["* /homes/{user.id}/files"] }
+  editor: { allow: ["PUT|DELETE /records/{id}"], deny: ["* /records/locked"] }
+  auditor: { allow: ["GET /log/{id}"] }
+  wide: { allow: ["* /**"] }
+  sales: { allow: [{ rule: "POST /records/{id}", when: "claims.department == 'Sales'" }] }
+grants:
+  reader: { users: [alice, "id:carol"], groups: [staff, "id:crew"] }
+  owner: { users: [alice, "id:carol"] }
+  editor: { users: [alice] }
+  wide: { users: [bob] }
+  sales: { users: [alice] }
+authzen:
+  subjects:
+    user: {}
+    person: { issuer: "https://id.example.com", groups: /groups, roles: /roles }
+    service: { groups: /of/groups, roles: /roles }
+  actions: { view: GET, edit: PUT }
+  resources:
+    record: { path: "/records/{id}" }
+    item: { host: API.example.com, path: "/items/{id}" }
+    home: { path: "/homes/{id}/files" }
+    log: { path: "/log/{id}" }
+    open: { path: "/open/{id}" }
+"#;
+
+fn authorizer(policy: &str) -> Authorizer {
+    let files = MapFiles::new("policy.yaml", policy);
+    let loaded = policy::load(&files, Path::new("policy.yaml"));
+    let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
+    Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
+}
+
+/// The answer, and the method and path of each question that was decided.
+fn ask(
+    authorizer: &Authorizer,
+    endpoint: Endpoint,
+    body: &[u8],
+) -> (Result<Value, Malformed>, Vec<String>) {
+    let mut seen = Vec::new();
+    let mut record = |verdict: &Verdict<'_>, request: &authorizer::Request<'_>| {
+        let text = String::from_utf8_lossy;
+        seen.push(format!("{} {} {}", verdict.status(), text(request.method), text(request.path)));
+    };
+    let mut decider = Decider {
+        authorizer,
+        scratch: &mut Scratch::default(),
+        now: Duration::from_secs(1),
+        id: b"",
+        record: &mut record,
+    };
+    let answered = answer(endpoint, body, &mut decider);
+    (answered.map(|Answer(text)| serde_json::from_str(&text).unwrap()), seen)
+}
+
+fn question(subject: &Value, action: &str, resource: (&str, &str)) -> Value {
+    let (kind, id) = resource;
+    json!({
+        "subject": subject,
+        "action": { "name": action },
+        "resource": { "type": kind, "id": id },
+    })
+}
+
+fn decision(authorizer: &Authorizer, question: &Value) -> bool {
+    let (answer, seen) = ask(authorizer, Endpoint::Evaluation, question.to_string().as_bytes());
+    let decision = answer.unwrap();
+    assert_eq!(decision.as_object().unwrap().len(), 1, "{decision}");
+    let decision = decision["decision"].as_bool().unwrap();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(decision, seen[0].starts_with("200 "), "{seen:?}");
+    decision
+}
+
+fn user(id: &str) -> Value {
+    json!({ "type": "user", "id": id })
+}
+
+#[test]
+fn decisions_are_those_of_the_reference() {
+    let authorizer = authorizer(POLICY);
+    let policy: &Policy = &authorizer.loaded().policy;
+    let issuer = Some(SourceId::from_issuer(0));
+    let basic = Some(SourceId::BASIC);
+    let callers: [(Value, Caller<'_>); 7] = [
+        (
+            user("alice"),
+            Caller { user: Some("alice"), source: basic, groups: vec!["staff"], roles: vec![] },
+        ),
+        (user("bob"), Caller { user: Some("bob"), source: basic, ..Caller::default() }),
+        // Names with the prefix of an issuer are of its users.
+        (user("id:carol"), Caller { user: Some("id:carol"), source: issuer, ..Caller::default() }),
+        (
+            json!({ "type": "person", "id": "carol" }),
+            Caller { user: Some("id:carol"), source: issuer, ..Caller::default() },
+        ),
+        (
+            json!({ "type": "person", "id": "dan", "properties": { "groups": ["crew"] } }),
+            Caller { user: Some("id:dan"), source: issuer, groups: vec!["id:crew"], roles: vec![] },
+        ),
+        // `roles_from_token` of the issuer limits its users' roles.
+        (
+            json!({ "type": "person", "id": "dan", "properties": { "roles": "auditor wide" } }),
+            Caller { user: Some("id:dan"), source: issuer, groups: vec![], roles: vec!["auditor"] },
+        ),
+        (
+            json!({
+                "type": "service", "id": "alice",
+                "properties": { "of": { "groups": ["staff"] }, "roles": ["wide"] },
+            }),
+            Caller {
+                user: Some("alice"),
+                source: basic,
+                groups: vec!["staff"],
+                roles: vec!["wide"],
+            },
+        ),
+    ];
+    let actions = [("view", "GET"), ("edit", "PUT"), ("delete", "DELETE"), ("POST", "POST")];
+    let resources = [
+        (("record", "101"), "", "/records/101"),
+        (("record", "locked"), "", "/records/locked"),
+        (("item", "7"), "api.example.com", "/items/7"),
+        (("home", "alice"), "", "/homes/alice/files"),
+        (("home", "carol"), "", "/homes/carol/files"),
+        (("log", "a b"), "", "/log/a%20b"),
+        (("open", "x"), "", "/open/x"),
+    ];
+    let mut allowed = 0;
+    for (subject, caller) in &callers {
+        for (action, method) in actions {
+            for (resource, host, path) in resources {
+                let request = AccessRequest {
+                    action: method.as_bytes(),
+                    scope: host.as_bytes(),
+                    resource: path.as_bytes(),
+                };
+                let expected = reference::decide(policy, caller, &request);
+                let expected = matches!(expected, policy::Decision::Allowed(_));
+                let question = question(subject, action, resource);
+                assert_eq!(decision(&authorizer, &question), expected, "{question}");
+                allowed += u32::from(expected);
+            }
+        }
+    }
+    assert!(allowed > 30, "{allowed}");
+}
+
+/// Everything is allowed to `bob`, so that only the mapping can deny.
+#[test]
+fn what_cannot_be_mapped_is_denied() {
+    let authorizer = authorizer(POLICY);
+    let bob = user("bob");
+    assert!(decision(&authorizer, &question(&bob, "view", ("record", "101"))));
+    for id in
+        ["", ".", "..", "a/b", "../../log/1", "a\\b", "a\0b", "a\r\nb", "%2e%2e", "..;x", "%252e"]
+    {
+        let question = question(&bob, "view", ("record", id));
+        assert!(!decision(&authorizer, &question), "{question}");
+    }
+    let long = "a".repeat(2_000);
+    assert!(!decision(&authorizer, &question(&bob, "view", ("record", &long))));
+    assert!(!decision(&authorizer, &question(&bob, "view", ("unknown", "1"))));
+    assert!(!decision(&authorizer, &question(&bob, "view", ("Record", "1"))));
+    for action in ["", "a b", "GET /x", "get\r\n", "löschen"] {
+        let question = question(&bob, action, ("record", "101"));
+        assert!(!decision(&authorizer, &question), "{question}");
+    }
+    // Even where `anyone` may.
+    let open = ("open", "1");
+    assert!(decision(&authorizer, &question(&bob, "view", open)));
+    let nobody =
+        |subject: Value| assert!(!decision(&authorizer, &question(&subject, "view", open)));
+    nobody(json!({ "type": "unknown", "id": "bob" }));
+    nobody(json!({ "type": "User", "id": "bob" }));
+    nobody(user(""));
+    nobody(user(" "));
+    nobody(user("bob\n"));
+    nobody(json!({ "type": "person", "id": "" }));
+    for groups in
+        [json!(1), json!({}), json!(["crew", 1]), json!([["crew"]]), json!([""]), json!(null)]
+    {
+        nobody(json!({ "type": "person", "id": "dan", "properties": { "groups": groups } }));
+    }
+}
+
+/// An `id` that is in several segments once it is decoded again is not allowed by a rule for one.
+#[test]
+fn an_id_stays_in_its_segment() {
+    let authorizer = authorizer(POLICY);
+    let alice = user("alice");
+    for id in ["x%2fy", "x%2Fy", "x%5cy"] {
+        assert!(!decision(&authorizer, &question(&alice, "view", ("record", id))), "{id}");
+    }
+    for id in ["locked", "locked%00", "locked;a", "locked?a", "locked#a"] {
+        assert!(!decision(&authorizer, &question(&alice, "view", ("record", id))), "{id}");
+    }
+}
+
+#[test]
+fn properties_of_a_subject_are_claims() {
+    let authorizer = authorizer(POLICY);
+    let alice = |properties: Value| {
+        let subject = json!({ "type": "user", "id": "alice", "properties": properties });
+        decision(&authorizer, &question(&subject, "post", ("record", "1")))
+    };
+    assert!(alice(json!({ "department": "Sales" })));
+    assert!(!alice(json!({ "department": "sales" })));
+    assert!(!alice(json!({ "department": ["Sales", 1] })));
+    assert!(!alice(json!({})));
+    // Groups and roles are no properties of this type.
+    assert!(!alice(json!({ "groups": ["staff"], "roles": ["wide"] })));
+}
+
+#[test]
+fn a_policy_without_the_section_denies_all_questions() {
+    let (without, _) = POLICY.split_once("authzen:").unwrap();
+    let authorizer = authorizer(without);
+    assert!(!decision(&authorizer, &question(&user("bob"), "view", ("record", "101"))));
+}
+
+#[test]
+fn a_malformed_request_gets_no_decision() {
+    let authorizer = authorizer(POLICY);
+    let whole = question(&user("bob"), "view", ("record", "1"));
+    let mut wrong: Vec<String> =
+        ["", " ", "x", "[]", "1", "null", "{}", "{} {}", "{\"subject\":"].map(str::to_owned).into();
+    for member in ["subject", "action", "resource"] {
+        for value in [json!(null), json!("bob"), json!(1), json!([]), json!({})] {
+            let mut changed = whole.clone();
+            changed[member] = value;
+            wrong.push(changed.to_string());
+        }
+        let mut changed = whole.clone();
+        changed.as_object_mut().unwrap().remove(member);
+        wrong.push(changed.to_string());
+        let mut changed = whole.clone();
+        changed[member]["properties"] = json!([1]);
+        wrong.push(changed.to_string());
+    }
+    for (member, part) in [
+        ("subject", "type"),
+        ("subject", "id"),
+        ("action", "name"),
+        ("resource", "type"),
+        ("resource", "id"),
+    ] {
+        let mut changed = whole.clone();
+        changed[member][part] = json!(1);
+        wrong.push(changed.to_string());
+        changed[member].as_object_mut().unwrap().remove(part);
+        wrong.push(changed.to_string());
+    }
+    let mut changed = whole.clone();
+    changed["context"] = json!("now");
+    wrong.push(changed.to_string());
+    let text = whole.to_string();
+    // Two values of a name, as text and escaped.
+    wrong.push(text.replacen("\"id\":\"bob\"", "\"id\":\"eve\",\"id\":\"bob\"", 1));
+    wrong.push(text.replacen("\"id\":\"bob\"", "\"id\":\"eve\",\"\\u0069d\":\"bob\"", 1));
+    wrong.push(text.replacen("\"bob\"", "\"\\ud800\"", 1));
+    wrong.push(text.replacen('{', &format!("{{\"x\":{}{},", "[".repeat(200), "]".repeat(200)), 1));
+    for body in wrong {
+        for endpoint in [Endpoint::Evaluation, Endpoint::Evaluations] {
+            let (answer, seen) = ask(&authorizer, endpoint, body.as_bytes());
+            assert!(answer.is_err() && seen.is_empty(), "{body}");
+        }
+    }
+    let mut unknown = whole;
+    unknown["x"] = json!({ "y": [1] });
+    unknown["subject"]["x"] = json!(1);
+    unknown["context"] = json!({ "time": "2026-01-11T00:00:00Z" });
+    assert!(decision(&authorizer, &unknown));
+}
+
+fn batch(body: &Value) -> (Value, Vec<String>) {
+    let (answer, seen) =
+        ask(&authorizer(POLICY), Endpoint::Evaluations, body.to_string().as_bytes());
+    (answer.unwrap(), seen)
+}
+
+#[test]
+fn a_batch_is_answered_in_order() {
+    let ids = ["1", "locked", "2"];
+    let items: Vec<Value> =
+        ids.iter().map(|id| json!({ "resource": { "type": "record", "id": id } })).collect();
+    let mut body =
+        json!({ "subject": user("alice"), "action": { "name": "view" }, "evaluations": items });
+    for (semantic, expected) in [
+        (json!({}), &[true, false, true][..]),
+        (json!({ "evaluations_semantic": "execute_all" }), &[true, false, true]),
+        (json!({ "evaluations_semantic": "deny_on_first_deny" }), &[true, false]),
+        (json!({ "evaluations_semantic": "permit_on_first_permit" }), &[true]),
+    ] {
+        body["options"] = semantic;
+        let decisions: Vec<Value> =
+            expected.iter().map(|decision| json!({ "decision": decision })).collect();
+        let (answer, seen) = batch(&body);
+        assert_eq!(answer, json!({ "evaluations": decisions }), "{body}");
+        assert_eq!(seen.len(), expected.len());
+    }
+    for semantic in [json!("all"), json!("EXECUTE_ALL"), json!(1), json!([])] {
+        body["options"] = json!({ "evaluations_semantic": semantic });
+        let (answer, _) =
+            ask(&authorizer(POLICY), Endpoint::Evaluations, body.to_string().as_bytes());
+        assert_eq!(answer, Err(Malformed::UnknownSemantic));
+    }
+}
+
+#[test]
+fn defaults_are_taken_as_a_whole() {
+    let locked = json!({ "type": "record", "id": "locked" });
+    let (answer, seen) = batch(&json!({
+        "subject": { "type": "person", "id": "dan", "properties": { "roles": ["auditor"] } },
+        "action": { "name": "view" },
+        "resource": { "type": "log", "id": "1" },
+        "evaluations": [
+            {},
+            { "subject": { "type": "person", "id": "dan" } },
+            { "subject": user("bob"), "resource": locked },
+        ],
+    }));
+    let decisions: Vec<_> = answer["evaluations"].as_array().unwrap().iter().collect();
+    let decisions: Vec<_> =
+        decisions.iter().map(|item| item["decision"].as_bool().unwrap()).collect();
+    assert_eq!(decisions, [true, false, true]);
+    assert_eq!(seen, ["200 GET /log/1", "403 GET /log/1", "200 GET /records/locked"]);
+}
+
+#[test]
+fn a_malformed_item_is_denied_and_the_others_are_answered() {
+    let record = json!({ "type": "record", "id": "1" });
+    let (answer, seen) = batch(&json!({
+        "subject": user("bob"),
+        "action": { "name": "view" },
+        "evaluations": [
+            { "resource": record },
+            {},
+            { "resource": record, "subject": null },
+            { "resource": { "type": "record" } },
+            1,
+            { "resource": record, "context": 1 },
+            { "resource": record },
+        ],
+    }));
+    let items = answer["evaluations"].as_array().unwrap();
+    let decisions: Vec<_> = items.iter().map(|item| item["decision"].as_bool().unwrap()).collect();
+    assert_eq!(decisions, [true, false, false, false, false, false, true]);
+    assert_eq!(items[1]["context"]["error"]["status"], 400);
+    assert_eq!(items[1]["context"]["error"]["message"], "`resource` is missing");
+    assert_eq!(seen.len(), 2);
+}
+
+#[test]
+fn without_items_a_batch_is_a_single_question() {
+    let mut body = question(&user("bob"), "view", ("record", "1"));
+    assert_eq!(batch(&body).0, json!({ "decision": true }));
+    body["evaluations"] = json!([]);
+    assert_eq!(batch(&body).0, json!({ "decision": true }));
+}
+
+#[test]
+fn a_batch_has_bounds() {
+    let item = |count: usize| {
+        let mut body = question(&user("bob"), "view", ("record", "1"));
+        body["evaluations"] = vec![json!({}); count].into();
+        ask(&authorizer(POLICY), Endpoint::Evaluations, body.to_string().as_bytes()).0
+    };
+    let answer = item(authzen::MAX_EVALUATIONS).unwrap();
+    assert_eq!(answer["evaluations"].as_array().unwrap().len(), authzen::MAX_EVALUATIONS);
+    assert_eq!(item(authzen::MAX_EVALUATIONS + 1), Err(Malformed::TooMany));
+}
+
+/// `writer` may do everything on the cluster, whose roles decide about bodies, too.
+#[test]
+fn there_is_no_decision_about_a_search_cluster() {
+    for hosts in ["hosts: [search.example.com]", "evaluation: legacy"] {
+        let policy = format!(
+            "version: 1\nidentity: {{ basic: {{ verify: false }} }}\n\
+             search: {{ folder: cluster, {hosts} }}\n\
+             authzen:\n  subjects: {{ user: {{}} }}\n  \
+             resources: {{ index: {{ host: search.example.com, path: \"/{{id}}/_search\" }} }}\n"
+        );
+        let roles = "_meta: { type: roles, config_version: 2 }\nw:\n  \
+            cluster_permissions: ['*']\n  \
+            index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }]\n";
+        let mapping = "_meta: { type: rolesmapping, config_version: 2 }\nw: { users: [writer] }\n";
+        let files = MapFiles::new("policy.yaml", policy)
+            .and("cluster/roles.yml", roles)
+            .and("cluster/roles_mapping.yml", mapping);
+        let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+        let authorizer =
+            Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+        let request = authorizer::Request {
+            method: b"GET",
+            host: b"search.example.com",
+            path: b"/logs/_search",
+            headers: &[],
+            body: RequestBody::Whole(b""),
+            ..authorizer::Request::default()
+        };
+        let writer = explain::unverified_subject::<&str>("writer", None, &[], &[]);
+        let mut scratch = Scratch::default();
+        let now = Duration::from_secs(1);
+        let verdict = authorizer.check_as(&request, Ok(Some(writer)), &mut scratch, now);
+        assert_eq!(verdict.status(), 200, "the proxy's request is allowed");
+        for resource in [("index", "logs"), ("unknown", "logs"), ("index", "a/b")] {
+            let question = question(&user("writer"), "GET", resource);
+            assert!(!decision(&authorizer, &question), "{question}");
+        }
+    }
+}

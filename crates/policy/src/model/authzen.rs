@@ -1,0 +1,174 @@
+//! The section `authzen`: how subjects, actions and resources of the AuthZEN Authorization API 1.0
+//! stand for callers, methods, hosts and paths.
+
+use std::fmt;
+use std::sync::Arc;
+
+use document::Place;
+
+use super::ClaimPath;
+
+/// How requests of AuthZEN are turned into requests that rules match.
+#[derive(Clone, Debug)]
+pub struct AuthZen {
+    /// The types of subjects, with distinct names. Never empty.
+    pub subjects: Vec<SubjectType>,
+    /// The methods that names of actions stand for, with distinct names.
+    pub actions: Vec<ActionName>,
+    /// The types of resources, with distinct names. Never empty.
+    pub resources: Vec<ResourceType>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// A type of subjects.
+#[derive(Clone, Debug)]
+pub struct SubjectType {
+    /// The `type`.
+    pub name: Arc<str>,
+    /// The issuer whose user an `id` is, without the prefix. Without an issuer, an `id` is the name
+    /// of a user with the prefix of its source.
+    pub issuer: Option<Arc<str>>,
+    /// Where in `properties` the groups are. Without it, properties give none.
+    pub groups: Option<ClaimPath>,
+    /// Where in `properties` the roles are. Without it, properties give none.
+    pub roles: Option<ClaimPath>,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// The name of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionName {
+    /// The `name`.
+    pub name: Arc<str>,
+    /// The method.
+    pub method: Arc<str>,
+}
+
+/// A type of resources.
+#[derive(Clone, Debug)]
+pub struct ResourceType {
+    /// The `type`.
+    pub name: Arc<str>,
+    /// The canonical host. Without it, only rules without hosts match.
+    pub host: Option<Arc<str>>,
+    /// The path.
+    pub path: ResourcePath,
+    /// Where it is configured.
+    pub at: Place,
+}
+
+/// A path with one segment or more for the `id` of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourcePath(pub Vec<ResourceSegment>);
+
+/// A segment of a [`ResourcePath`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourceSegment {
+    /// This text, in canonical form.
+    Literal(Box<str>),
+    /// `{id}`.
+    Id,
+}
+
+/// The longest `id` of a resource in bytes, so that its segment, in which a byte may take three, is
+/// shorter than [`MAX_SEGMENT`](crate::canonical::MAX_SEGMENT).
+pub const MAX_ID: usize = 1024;
+
+impl AuthZen {
+    /// The subjects of this type.
+    #[must_use]
+    pub fn subject(&self, name: &str) -> Option<&SubjectType> {
+        self.subjects.iter().find(|subject| *subject.name == *name)
+    }
+
+    /// The resources of this type.
+    #[must_use]
+    pub fn resource(&self, name: &str) -> Option<&ResourceType> {
+        self.resources.iter().find(|resource| *resource.name == *name)
+    }
+
+    /// The method of an action: that of the table, else the name in upper case, which may not be a
+    /// method.
+    #[must_use]
+    pub fn method(&self, name: &str) -> String {
+        let listed = self.actions.iter().find(|action| *action.name == *name);
+        listed.map_or_else(|| name.to_ascii_uppercase(), |action| action.method.to_string())
+    }
+}
+
+impl ResourcePath {
+    /// The path of the resource with this `id`; `None` if one segment cannot hold the `id`. A
+    /// server that decodes a segment before it splits the path would see another resource behind
+    /// `a/b` or `..`.
+    #[must_use]
+    pub fn with_id(&self, id: &str) -> Option<String> {
+        let is_dots = matches!(id, "" | "." | "..");
+        if is_dots || id.len() > MAX_ID || id.contains(['/', '\\']) || id.contains(char::is_control)
+        {
+            return None;
+        }
+        let mut path = String::new();
+        for segment in &self.0 {
+            path.push('/');
+            match segment {
+                ResourceSegment::Literal(text) => path.push_str(text),
+                ResourceSegment::Id => push_encoded(&mut path, id),
+            }
+        }
+        Some(path)
+    }
+}
+
+impl fmt::Display for ResourcePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|segment| match segment {
+            ResourceSegment::Literal(text) => write!(f, "/{text}"),
+            ResourceSegment::Id => f.write_str("/{id}"),
+        })
+    }
+}
+
+/// Percent-encodes what a segment may not have (RFC 3986, 3.3), and `;`, which begins parameters.
+fn push_encoded(path: &mut String, id: &str) {
+    for byte in id.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_ID, ResourcePath, ResourceSegment};
+
+    fn records() -> ResourcePath {
+        ResourcePath(vec![ResourceSegment::Literal("records".into()), ResourceSegment::Id])
+    }
+
+    #[test]
+    fn an_id_becomes_one_segment() {
+        for (id, path) in [
+            ("101", "/records/101"),
+            ("ann@example.com", "/records/ann@example.com"),
+            ("a b", "/records/a%20b"),
+            ("ü", "/records/%C3%BC"),
+            ("a?b#c;d%2F", "/records/a%3Fb%23c%3Bd%252F"),
+            ("...", "/records/..."),
+            ("{id}", "/records/%7Bid%7D"),
+        ] {
+            assert_eq!(records().with_id(id).as_deref(), Some(path), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_a_segment_cannot_hold_has_no_path() {
+        let long = "a".repeat(MAX_ID + 1);
+        for id in ["", ".", "..", "/", "a/b", "../admin", "a\\b", "a\0", "a\nb", "\u{85}", &long] {
+            assert_eq!(records().with_id(id), None, "{id:?}");
+        }
+    }
+}
