@@ -11,7 +11,7 @@ use authorizer::{
 };
 use identity::{Certificate, Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
-use runtime::{DecisionContext, Received, ThreadAuthorizer};
+use runtime::{DecisionContext, Received, ThreadAuthorizer, Via};
 use smallvec::SmallVec;
 
 use crate::abi::{Filter, Headers, Stream};
@@ -248,7 +248,7 @@ impl Worker {
             received,
             decided_at,
             traceparent: &[],
-            via: runtime::Via::Grpc,
+            via: Via::Grpc,
         };
         self.thread.record(verdict, context);
         copy

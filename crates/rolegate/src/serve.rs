@@ -8,11 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use console::{Console, RunsIn};
+use runtime::counters::ThreadCounters;
 use runtime::lines::Counts;
 use runtime::settings::{EffectCheck, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
-use server::admin::{Admin, AdminSettings, PageSources, Pages};
+use server::admin::{Admin, AdminSettings, AuthorizationStats, PageSources, Pages};
+use server::authzen::{
+    self, AuthZen, AuthZenSettings, RunningAuthZen, Tokens, TokensError, WithQuestions,
+};
 use server::checks::{self, OnceCounters, Protocol, RunningServer, Tls, TlsError};
 use server::forward_auth;
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
@@ -83,6 +87,9 @@ struct Server {
     listeners: Vec<(Address, (Protocol, Listener))>,
     /// The listeners of the admin pages, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
+    /// The listener for AuthZEN, and the tokens of those who may ask.
+    authzen: Option<(Address, Listener)>,
+    tokens: Option<Arc<Tokens>>,
     /// Files of Unix sockets, removed when the server has stopped.
     files: Vec<SocketFile>,
 }
@@ -97,10 +104,15 @@ enum ServeError {
     Settings(&'static str),
     #[error(transparent)]
     ForwardAuth(#[from] forward_auth::SettingsError),
+    #[error(transparent)]
+    AuthZen(#[from] authzen::SettingsError),
+    #[error(transparent)]
+    Tokens(#[from] TokensError),
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     #[error(
-        "two of `listen`, `http`, `admin` and `metrics` are the address `{0}`: choose another one for each"
+        "two of `listen`, `http`, `authzen`, `admin` and `metrics` are the address `{0}`: choose \
+         another one for each"
     )]
     SameAddress(Address),
     #[error(transparent)]
@@ -119,8 +131,13 @@ impl ServeError {
             Self::NotLoaded(LoadError::Setting(_))
             | Self::SameAddress(_)
             | Self::Settings(_)
-            | Self::ForwardAuth(_) => Exit::Arguments,
-            Self::Bind(_) | Self::Tls(_) | Self::System(_) | Self::Interrupted => Exit::Failed,
+            | Self::ForwardAuth(_)
+            | Self::AuthZen(_) => Exit::Arguments,
+            Self::Bind(_)
+            | Self::Tls(_)
+            | Self::Tokens(_)
+            | Self::System(_)
+            | Self::Interrupted => Exit::Failed,
         }
     }
 
@@ -154,8 +171,13 @@ impl Server {
         }
         let tls = settings.tls.files().map_err(ServeError::Settings)?;
         let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
+        settings.authzen.check(tls.is_some(), settings.tls.tls_client_ca.is_some())?;
+        let has_authzen = settings.authzen.address != AdminAddress::Off;
+        let tokens = settings.authzen.authzen_tokens.clone().filter(|_| has_authzen);
+        let tokens = tokens.map(Tokens::load).transpose()?.map(Arc::new);
         let (mut listeners, mut pages, mut files) = (Vec::new(), Vec::new(), Vec::new());
         let forward_auth = settings.http.listener(settings.tls.tls_client_ca.is_some())?;
+        let mut authzen = None;
         for (kind, address) in addresses(&settings) {
             let socket = BoundSocket::new(address, settings.socket_mode)?;
             files.extend(socket.file);
@@ -169,12 +191,13 @@ impl Server {
                         listeners.push((socket.address, (protocol, socket.listener)));
                     }
                 }
+                ListenerKind::AuthZen => authzen = Some((socket.address, socket.listener)),
                 ListenerKind::Pages(served) => {
                     pages.push((served, socket.address, socket.listener))
                 }
             }
         }
-        Ok(Self { settings, log_counts, policy, tls, listeners, pages, files })
+        Ok(Self { settings, log_counts, policy, tls, listeners, pages, authzen, tokens, files })
     }
 
     /// Serves until a signal to stop, then drains: see [`drain`]. Must run in a current-thread
@@ -208,10 +231,20 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, log_counts, policy, tls, listeners, pages, files } = self;
+        let Self { settings, log_counts, policy, tls, listeners, pages, authzen, tokens, files } =
+            self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
         let counters = Arc::new(OnceCounters::default());
+        let question_counters = Arc::new(ThreadCounters::default());
+        let mut checks: Arc<dyn AuthorizationStats> = counters.clone();
+        if authzen.is_some() {
+            checks = Arc::new(WithQuestions { checks, questions: question_counters.clone() });
+            let snapshot = runtime.policy.snapshot();
+            if snapshot.is_some_and(|policy| policy.loaded().policy.authzen.is_none()) {
+                return Err(authzen::SettingsError::NoSection.into());
+            }
+        }
         let sources = Arc::new(PageSources {
             status: runtime.status.clone(),
             shadow: runtime.shadow().cloned(),
@@ -219,16 +252,17 @@ impl Server {
             decisions: runtime.decision_lines.clone(),
             otlp: runtime.otlp.clone(),
             logs: Some(log_counts),
-            checks: counters.clone(),
+            checks,
         });
-        let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
+        let reloads =
+            AllReloads { policy: runtime.reloads(), tls: tls.clone(), tokens: tokens.clone() };
         let console =
             settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
         let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
+        // With the poll interval 0, TLS and policy files are read on request and once per hour.
+        let interval = settings.policy.poll_interval;
+        let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
         if let Some(tls) = tls.clone() {
-            // With the poll interval 0, TLS and policy files are read on request and once per hour.
-            let interval = settings.policy.poll_interval;
-            let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
             tokio::spawn(tls.keep_current(interval));
         }
         for (served_pages, address, listener) in pages {
@@ -245,7 +279,7 @@ impl Server {
         let checks_server = checks::Server::start(
             listeners,
             runtime.policy.clone(),
-            checks::Options { tls, ..options(&settings) },
+            checks::Options { tls: tls.clone(), ..options(&settings) },
         )?;
         counters.set(checks_server.counters());
         runtime.status.set_answering();
@@ -269,7 +303,18 @@ impl Server {
                 tracing::warn!(%address, "{warning}");
             }
         }
+        let authzen = match authzen {
+            Some((address, listener)) => {
+                let (policy, counters) = (runtime.policy.clone(), question_counters);
+                let running =
+                    AuthZen { listener, policy, tokens, tls, interval, counters }.start()?;
+                tracing::info!(%address, "AuthZEN");
+                Some(running)
+            }
+            None => None,
+        };
         Ok(Serving {
+            authzen,
             drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
             checks: checks_server,
@@ -305,11 +350,12 @@ fn console(
     Ok(Arc::new(console))
 }
 
-/// The policy and the TLS files, which are reloaded on request.
+/// The policy, the TLS files and the tokens, which are reloaded on request.
 #[derive(Clone)]
 struct AllReloads {
     policy: Reloads,
     tls: Option<Arc<Tls>>,
+    tokens: Option<Arc<Tokens>>,
 }
 
 impl AllReloads {
@@ -317,6 +363,9 @@ impl AllReloads {
         self.policy.request();
         if let Some(tls) = &self.tls {
             tls.request_reload();
+        }
+        if let Some(tokens) = &self.tokens {
+            tokens.request_reload();
         }
     }
 }
@@ -340,6 +389,7 @@ struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
     checks: RunningServer,
+    authzen: Option<RunningAuthZen>,
     runtime: Runtime,
     reloads: AllReloads,
     /// Files of Unix sockets, removed when the server has stopped.
@@ -349,8 +399,9 @@ struct Serving {
 impl Serving {
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let Self { drain_delay, drain_timeout, checks, runtime, reloads: _, _files } = self;
-        let drained = drain(&runtime.status, checks, drain_delay, drain_timeout);
+        let Self { drain_delay, drain_timeout, checks, authzen, runtime, reloads: _, _files } =
+            self;
+        let drained = drain(&runtime.status, (checks, authzen), drain_delay, drain_timeout);
         let (result, limit) = tokio::select! {
             () = drained => (Ok(()), STOP_TIMEOUT),
             () = second_signal(signals) => (Err(ServeError::Interrupted), IMMEDIATE_STOP_TIMEOUT),
@@ -362,13 +413,24 @@ impl Serving {
 
 /// Fails health checks (`/readyz`, and `NOT_SERVING` over gRPC) for the time `delay`. Then closes
 /// connections as soon as they have no requests, and after `timeout` all of them.
-async fn drain(status: &Status, checks: RunningServer, delay: Duration, timeout: Duration) {
+async fn drain(
+    status: &Status,
+    (checks, authzen): (RunningServer, Option<RunningAuthZen>),
+    delay: Duration,
+    timeout: Duration,
+) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
     checks.fail_health_checks();
     // Envoy sends requests until its next health check fails: a closed listener would fail them.
     sleep(delay).await;
-    if checks.drain(timeout).await {
+    let authzen = async {
+        match authzen {
+            Some(authzen) => authzen.drain(timeout).await,
+            None => true,
+        }
+    };
+    if tokio::join!(checks.drain(timeout), authzen) == (true, true) {
         tracing::info!("stopped");
     } else {
         tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
@@ -378,6 +440,7 @@ async fn drain(status: &Status, checks: RunningServer, delay: Duration, timeout:
 enum ListenerKind {
     Grpc,
     ForwardAuth,
+    AuthZen,
     Pages(Pages),
 }
 
@@ -391,7 +454,12 @@ fn addresses(settings: &Settings) -> impl Iterator<Item = (ListenerKind, &Addres
         AdminAddress::On(address) => Some((ListenerKind::ForwardAuth, address)),
         AdminAddress::Off => None,
     };
-    settings.listen.iter().map(|address| (ListenerKind::Grpc, address)).chain(http).chain(pages)
+    let authzen = match &settings.authzen.address {
+        AdminAddress::On(address) => Some((ListenerKind::AuthZen, address)),
+        AdminAddress::Off => None,
+    };
+    let grpc = settings.listen.iter().map(|address| (ListenerKind::Grpc, address));
+    grpc.chain(http).chain(authzen).chain(pages)
 }
 
 /// An address that is set twice. With port 0 the system chooses different ports.
@@ -406,12 +474,13 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
 }
 
 /// The settings of listeners that may have no effect because of other settings.
-fn effect_checks(settings: &Settings) -> [EffectCheck; 6] {
+fn effect_checks(settings: &Settings) -> [EffectCheck; 7] {
     let AdminSettings { address, console, console_host } = &settings.admin;
     let no_socket = addresses(settings).all(|(_, address)| !matches!(address, Address::Unix(_)));
     let http = &settings.http;
     let (no_http, why) = (http.address == AdminAddress::Off, "`http` is `off`");
     let not_envoy = http.http_profile != Some(forward_auth::Profile::Envoy);
+    let AuthZenSettings { address: authzen, authzen_tokens } = &settings.authzen;
     [
         ("http-profile", no_http && http.http_profile.is_some(), why),
         ("http-trusted", no_http && !http.http_trusted.is_empty(), why),
@@ -419,6 +488,11 @@ fn effect_checks(settings: &Settings) -> [EffectCheck; 6] {
             "http-path-prefix",
             http.http_path_prefix.is_some() && (no_http || not_envoy),
             "only with `http` and `http-profile: envoy`",
+        ),
+        (
+            "authzen-tokens",
+            authzen_tokens.is_some() && *authzen == AdminAddress::Off,
+            "`authzen` is `off`",
         ),
         ("console", *console && *address == AdminAddress::Off, "`admin` is `off`"),
         ("console-host", !console && !console_host.is_empty(), "`console` is `false`"),

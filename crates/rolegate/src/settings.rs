@@ -16,6 +16,7 @@ use clap::{Args, Command, ValueEnum};
 use runtime::settings::{HashingSettings, PolicySettings, PolicySource, command_of};
 use runtime::units;
 use server::admin::AdminSettings;
+use server::authzen::AuthZenSettings;
 use server::forward_auth::ForwardAuthSettings;
 use server::{Address, AdminAddress};
 
@@ -55,6 +56,10 @@ pub struct Settings {
     /// HTTP forward-auth.
     #[command(flatten)]
     pub http: ForwardAuthSettings,
+
+    /// AuthZEN.
+    #[command(flatten)]
+    pub authzen: AuthZenSettings,
 
     /// The admin pages.
     #[command(flatten)]

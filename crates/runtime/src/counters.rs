@@ -17,7 +17,7 @@ pub use thread::ThreadCounters;
 pub enum ErrorKind {
     /// No policy is active.
     NotReady,
-    /// The message is not a `CheckRequest` of an HTTP request.
+    /// The message is neither a `CheckRequest` of an HTTP request nor a question of AuthZEN.
     Malformed,
     /// The gRPC framing is wrong: the message is cut short, or there are several.
     Framing,
@@ -92,6 +92,11 @@ impl Totals {
             Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
         threads.for_each(|thread| thread.add_to(&mut totals));
         totals
+    }
+
+    /// Adds the counters of another thread.
+    pub fn add(&mut self, thread: &ThreadCounters) {
+        thread.add_to(self);
     }
 }
 

@@ -181,6 +181,8 @@ pub enum Via {
     Grpc,
     /// Over HTTP forward-auth.
     Http,
+    /// As a question of AuthZEN, which was mapped to a request.
+    Authzen,
 }
 
 impl Via {

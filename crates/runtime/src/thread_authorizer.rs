@@ -10,7 +10,7 @@ use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
 use crate::counters::{ErrorKind, ThreadCounters};
-use crate::record::{self, DecisionContext, Received};
+use crate::record::{self, DecisionContext, Received, Via};
 use crate::threads::catch;
 
 /// Authorizes the requests of a thread. It counts verdicts, and offers them to the decision log
@@ -73,9 +73,12 @@ impl ThreadAuthorizer {
         self.policy.tracing.is_some()
     }
 
-    /// Counts a verdict, and offers it to the shadow policy and the decision log.
+    /// Counts a verdict, and offers it to the shadow policy and the decision log. The subject of an
+    /// AuthZEN question has no credentials: they are not counted, and the shadow policy could not
+    /// map the question as the active policy has.
     pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
-        if let Some(shadow) = self.policy.shadow.as_deref() {
+        let has_credentials = context.via != Via::Authzen;
+        if let Some(shadow) = self.policy.shadow.as_deref().filter(|_| has_credentials) {
             shadow.offer(verdict, &context);
         }
         if let Some(sink) = self.policy.decisions.as_deref() {
@@ -88,7 +91,7 @@ impl ThreadAuthorizer {
             }
             Verdict::Denied(denied) => {
                 self.counters.count_denied(denied.reason.name());
-                if matches!(denied.reason, Reason::InvalidCredentials(_)) {
+                if has_credentials && matches!(denied.reason, Reason::InvalidCredentials(_)) {
                     let DecisionContext { authorizer, request, .. } = context;
                     let reason = Some(denied.reason);
                     let scheme = record::scheme_of(authorizer, request, reason, denied.subject);
@@ -97,7 +100,7 @@ impl ThreadAuthorizer {
                 denied.subject
             }
         };
-        if let Some(subject) = subject {
+        if let Some(subject) = subject.filter(|_| has_credentials) {
             self.counters.count_valid_credentials(subject);
         }
         self.without_latency.set(self.without_latency.get() + 1);

@@ -14,7 +14,7 @@ pub(crate) mod notices;
 pub(crate) mod options;
 pub(crate) mod registry;
 mod server;
-mod tls;
+pub(crate) mod tls;
 mod token_queue;
 mod unix_socket;
 mod verifications;

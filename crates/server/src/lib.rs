@@ -1,5 +1,6 @@
-//! Serves: checks ([`checks`]), which come over gRPC (`grpc`) and HTTP ([`forward_auth`]), and the admin pages over HTTP
-//! ([`admin`]), on the same kinds of sockets.
+//! Serves: checks ([`checks`]), which come over gRPC (`grpc`) and HTTP ([`forward_auth`]), questions
+//! of AuthZEN ([`mod@authzen`]), and the admin pages over HTTP ([`admin`]), on the same kinds of
+//! sockets.
 //!
 //! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`]
 //! is a listening socket at an [`Address`].
@@ -8,6 +9,7 @@
 
 mod address;
 pub mod admin;
+pub mod authzen;
 pub mod checks;
 pub mod forward_auth;
 mod grpc;

@@ -13,6 +13,7 @@
 mod access_review;
 mod admin;
 mod api_keys;
+mod authzen;
 mod bundle_cli;
 mod bundle_files;
 mod bundle_https;

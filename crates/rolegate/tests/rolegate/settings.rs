@@ -26,6 +26,8 @@ const VALUES: &[(&str, &str)] = &[
     ("http-profile", "traefik"),
     ("http-trusted", "10.0.0.0/8,127.0.0.1"),
     ("http-path-prefix", "/check"),
+    ("authzen", "127.0.0.1:9193"),
+    ("authzen-tokens", "/run/tokens"),
     ("admin", "off"),
     ("console", "true"),
     ("console-host", "console.internal"),
@@ -246,7 +248,8 @@ fn two_listeners_at_one_address_are_named() {
     assert_eq!(output.status.code(), Some(2), "{err}");
     assert!(
         err.contains(
-            "two of `listen`, `http`, `admin` and `metrics` are the address `127.0.0.1:9`"
+            "two of `listen`, `http`, `authzen`, `admin` and `metrics` are the address \
+             `127.0.0.1:9`"
         ),
         "{err}"
     );
@@ -445,7 +448,16 @@ fn an_unknown_variable_is_an_error_with_a_suggestion() {
 /// Envoy's YAML, and some editors, read `off` as `false`.
 #[test]
 fn false_means_off_in_a_file() {
-    for name in ["http", "admin", "metrics", "decision-log", "decision-log-mask-users", "traces"] {
+    let names = [
+        "http",
+        "authzen",
+        "admin",
+        "metrics",
+        "decision-log",
+        "decision-log-mask-users",
+        "traces",
+    ];
+    for name in names {
         let [off, by_false] =
             ["off", "false"].map(|value| parse_file(&format!("policy: q\n{name}: {value}\n"), &[]));
         assert_eq!(by_false.unwrap(), off.unwrap(), "{name}");
@@ -477,6 +489,7 @@ fn the_short_help_of_serve_is_short() {
         "Decision log:",
         "OTLP:",
         "HTTP forward-auth:",
+        "AuthZEN:",
         "TLS:",
         "Limits:",
         "Admin pages:",

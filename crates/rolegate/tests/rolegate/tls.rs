@@ -24,13 +24,13 @@ use crate::process::{LONG, Server, example, run, wait_until};
 const SPIFFE: &str = "spiffe://example.com/ns/web/sa/envoy";
 
 /// A folder with a certificate authority and the certificates that it has signed, in PEM.
-struct Certificates {
+pub(crate) struct Certificates {
     folder: TempDir,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Certificates {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the tests' authority");
@@ -44,12 +44,12 @@ impl Certificates {
         self.folder.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
     /// Writes `NAME.pem` and `NAME.key`.
-    fn issue(&self, name: &str, names: &[SanType]) {
+    pub(crate) fn issue(&self, name: &str, names: &[SanType]) {
         self.issue_until(2100, name, names);
     }
 
@@ -110,6 +110,17 @@ impl Certificates {
         connect(address, self.client(client, rustls::ALL_VERSIONS)).await
     }
 
+    /// The same, as a client that speaks HTTP/1.1 only.
+    pub(crate) async fn connect_http(
+        &self,
+        address: SocketAddr,
+        client: Option<&str>,
+    ) -> std::io::Result<TlsStream<TcpStream>> {
+        let mut config = self.client(client, rustls::ALL_VERSIONS);
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        connect(address, config).await
+    }
+
     /// Whether a client with this certificate gets an answer, which must be the right one.
     async fn answers(&self, address: SocketAddr, client: Option<&str>) -> bool {
         // With TLS 1.3 a client learns only by its first read that it is not accepted.
@@ -146,7 +157,7 @@ async fn wait_for_end(stream: &mut TlsStream<TcpStream>) {
     let _ = tokio::time::timeout(LONG, stream.read_to_end(&mut rest)).await.unwrap();
 }
 
-fn dns(name: &str) -> SanType {
+pub(crate) fn dns(name: &str) -> SanType {
     SanType::DnsName(name.try_into().unwrap())
 }
 

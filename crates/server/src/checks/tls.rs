@@ -32,7 +32,7 @@ use super::notices::{Notices, Peer, TlsFailure};
 /// The protocol of gRPC connections (RFC 9113, 3.2). Clients that offer none, such as Envoy by
 /// default, are served, too.
 const ALPN: &[u8] = b"h2";
-/// The protocol of connections for HTTP forward-auth (RFC 7301, 6).
+/// The protocol of connections for HTTP forward-auth and AuthZEN (RFC 7301, 6).
 const HTTP_ALPN: &[u8] = b"http/1.1";
 
 /// The settings that name the files.
@@ -70,7 +70,7 @@ pub struct Tls {
 /// The configuration of new connections.
 struct Active {
     config: Arc<ServerConfig>,
-    /// The same for HTTP forward-auth.
+    /// The same for HTTP forward-auth and AuthZEN.
     http_config: Arc<ServerConfig>,
     /// `None` if clients need no certificate.
     client_verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -176,7 +176,8 @@ impl Tls {
         }
     }
 
-    /// Begins TLS on a connection, for gRPC or for HTTP forward-auth. Returns the peer's certificate, too, if it has shown one.
+    /// Begins TLS on a connection, for gRPC or for HTTP. Returns the peer's certificate, too, if it
+    /// has shown one.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,

@@ -1,0 +1,20 @@
+//! The AuthZEN Authorization API 1.0 over HTTP/1.1, with the decisions of the crate [`authzen`].
+//!
+//! * `settings`: where it is served, and to whom;
+//! * `tokens`: the bearer tokens of those who may ask;
+//! * `server`: a thread of its own with the listener; `connections` bounds what it has open;
+//! * `exchange`: a request and its response.
+//!
+//! Who asks names the subject, and nobody verifies it. So each request needs a token, or a
+//! certificate that TLS has verified, also on loopback: any local program could ask otherwise what
+//! a policy allows to whom.
+
+mod connections;
+mod exchange;
+mod server;
+mod settings;
+mod tokens;
+
+pub use server::{AuthZen, RunningAuthZen, WithQuestions};
+pub use settings::{AuthZenSettings, SettingsError};
+pub use tokens::{Tokens, TokensError};

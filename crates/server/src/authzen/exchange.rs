@@ -1,0 +1,247 @@
+//! A request and its response (10.1).
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use authorizer::{Request as MappedRequest, Verdict};
+use authzen::{Answer, Decider, Endpoint, answer};
+use http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, WWW_AUTHENTICATE,
+};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::{Method, Request, Response, StatusCode};
+use runtime::counters::ErrorKind;
+use runtime::{DecisionContext, Received, ThreadAuthorizer, Via};
+use serde_json::json;
+use tokio::time::timeout;
+
+use super::connections::OpenConnection;
+use super::tokens::Tokens;
+
+const MAX_BODY: usize = 1 << 20;
+/// Maximum time for a client to send its body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Minimum time between two log lines about refused clients: they try again and again.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+const EVALUATION: &str = "/access/v1/evaluation";
+const EVALUATIONS: &str = "/access/v1/evaluations";
+const METADATA: &str = "/.well-known/authzen-configuration";
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+pub(super) type Page = Response<Full<Bytes>>;
+
+/// What answers the requests of a listener.
+pub(super) struct Answerer {
+    pub(super) thread: ThreadAuthorizer,
+    /// Without tokens, TLS has verified a certificate of each client.
+    pub(super) tokens: Option<Arc<Tokens>>,
+    /// `https` if the listener speaks TLS.
+    pub(super) scheme: &'static str,
+    pub(super) last_refusal: Cell<Option<Instant>>,
+}
+
+impl Answerer {
+    pub(super) async fn respond(
+        &self,
+        request: Request<Incoming>,
+        connection: &OpenConnection,
+    ) -> Page {
+        let id = request.headers().get(REQUEST_ID).cloned();
+        let mut page = self.page(request, id.as_ref(), connection).await;
+        connection.set_waiting();
+        if let Some(id) = id {
+            page.headers_mut().insert(REQUEST_ID, id);
+        }
+        page
+    }
+
+    async fn page(
+        &self,
+        request: Request<Incoming>,
+        id: Option<&HeaderValue>,
+        connection: &OpenConnection,
+    ) -> Page {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
+        // Whoever looks for the endpoints may not have a token yet.
+        if path == METADATA {
+            return match head.method {
+                Method::GET | Method::HEAD => metadata(self.scheme, &head.headers),
+                _ => not_allowed("GET, HEAD"),
+            };
+        }
+        if !self.may_ask(&head.headers) {
+            return self.refuse();
+        }
+        let endpoint = match path {
+            EVALUATION => Endpoint::Evaluation,
+            EVALUATIONS => Endpoint::Evaluations,
+            _ => return text(StatusCode::NOT_FOUND, "there is no such endpoint"),
+        };
+        if head.method != Method::POST {
+            return not_allowed("POST");
+        }
+        if !is_json(&head.headers) {
+            return text(StatusCode::BAD_REQUEST, "the content type is not `application/json`");
+        }
+        // Not read at all if its length says so.
+        if body.size_hint().lower() > MAX_BODY as u64 {
+            return too_large();
+        }
+        connection.set_busy();
+        let body = match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                return too_large();
+            }
+            Ok(Err(_)) => return closing(text(StatusCode::BAD_REQUEST, "the body is not whole")),
+            Err(_elapsed) => {
+                return closing(text(StatusCode::REQUEST_TIMEOUT, "the body is not whole"));
+            }
+        };
+        self.answer(endpoint, &body, id.map(HeaderValue::as_bytes).unwrap_or_default())
+    }
+
+    fn answer(&self, endpoint: Endpoint, body: &[u8], id: &[u8]) -> Page {
+        let received = Received::now();
+        let answered = self.thread.with_snapshot(|authorizer, scratch| {
+            let mut record = |verdict: &Verdict<'_>, request: &MappedRequest<'_>| {
+                let context = DecisionContext {
+                    authorizer,
+                    request,
+                    // Nobody knows the subject's address.
+                    client: &[],
+                    received,
+                    decided_at: Instant::now(),
+                    traceparent: &[],
+                    via: Via::Authzen,
+                };
+                self.thread.record(verdict, context);
+            };
+            let (now, record) = (received.resumed_time, &mut record);
+            let mut decider = Decider { authorizer, scratch, now, id, record };
+            Ok(answer(endpoint, body, &mut decider))
+        });
+        self.thread.record_latency(received, Instant::now());
+        match answered {
+            Ok(Ok(Answer(answer))) => json_page(answer),
+            Ok(Err(malformed)) => {
+                self.thread.counters().count_error(ErrorKind::Malformed);
+                text(StatusCode::BAD_REQUEST, &malformed.to_string())
+            }
+            Err(kind) => {
+                self.thread.counters().count_error(kind);
+                match kind {
+                    ErrorKind::NotReady => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+                    ErrorKind::Malformed
+                    | ErrorKind::Framing
+                    | ErrorKind::Compressed
+                    | ErrorKind::Unanswerable
+                    | ErrorKind::Internal
+                    | ErrorKind::Cancelled => {
+                        text(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a request has a token of the file, and no other.
+    fn may_ask(&self, headers: &HeaderMap) -> bool {
+        let Some(tokens) = &self.tokens else { return true };
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else { return false };
+        let Some((scheme, token)) = value.as_bytes().split_at_checked(BEARER.len()) else {
+            return false;
+        };
+        scheme.eq_ignore_ascii_case(BEARER) && tokens.has(token.trim_ascii_start())
+    }
+
+    /// The response without a token (11.3). The rest of the request is not read.
+    fn refuse(&self) -> Page {
+        let now = Instant::now();
+        let last = self.last_refusal.get();
+        if last.is_none_or(|last| now.saturating_duration_since(last) >= LOG_INTERVAL) {
+            self.last_refusal.set(Some(now));
+            tracing::warn!("a question of AuthZEN came without a token of `authzen-tokens`");
+        }
+        let mut page = text(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+        let challenge = HeaderValue::from_static("Bearer realm=\"rolegate\"");
+        page.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        closing(page)
+    }
+}
+
+const BEARER: &[u8] = b"Bearer ";
+
+/// Whether the content type is JSON, with or without parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+}
+
+/// The metadata (9.2). Its URLs begin with the host that the client has used, which only has to
+/// match what the client knows.
+fn metadata(scheme: &str, headers: &HeaderMap) -> Page {
+    let mut values = headers.get_all(HOST).iter();
+    let host = match (values.next().and_then(|host| host.to_str().ok()), values.next()) {
+        (Some(host), None) if is_authority(host) => host,
+        _ => return text(StatusCode::BAD_REQUEST, "the header `host` is not a host"),
+    };
+    let base = format!("{scheme}://{host}");
+    let metadata = json!({
+        "policy_decision_point": base,
+        "access_evaluation_endpoint": format!("{base}{EVALUATION}"),
+        "access_evaluations_endpoint": format!("{base}{EVALUATIONS}"),
+    });
+    json_page(metadata.to_string())
+}
+
+/// Whether this is a host, and a port if it has one.
+fn is_authority(host: &str) -> bool {
+    let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+    !host.is_empty() && host.bytes().all(is_character)
+}
+
+fn json_page(body: String) -> Page {
+    with_type(StatusCode::OK, "application/json", body)
+}
+
+/// An error: its body is a message.
+fn text(status: StatusCode, message: &str) -> Page {
+    with_type(status, "text/plain; charset=utf-8", format!("{message}\n"))
+}
+
+fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
+    let mut page = Response::new(Full::new(Bytes::from(body)));
+    *page.status_mut() = status;
+    let headers = page.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // A decision is not true for longer than the policy and its time.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    page
+}
+
+fn not_allowed(allowed: &'static str) -> Page {
+    let message = format!("the method is none of {allowed}");
+    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, &message);
+    page.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    page
+}
+
+fn too_large() -> Page {
+    let why = format!("the body has more than {MAX_BODY} bytes");
+    closing(text(StatusCode::PAYLOAD_TOO_LARGE, &why))
+}
+
+/// Ends the connection after the response, so that the rest of a request is not read.
+fn closing(mut page: Page) -> Page {
+    page.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    page
+}
