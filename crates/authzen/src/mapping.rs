@@ -71,8 +71,7 @@ fn caller(
             let user = format!("{}{id}", issuer.user_prefix);
             groups.iter_mut().for_each(|group| group.insert_str(0, &issuer.group_prefix));
             let source = Some(SourceId::from_issuer(index));
-            let caller = unverified_subject::<String>(&user, source, &groups, &[]);
-            Subject { issuer: Some(Arc::clone(&issuer.issuer)), ..caller }
+            unverified_subject::<String>(&user, source, &groups, &[])
         }
         None => Explainer::new(authorizer).subject_named(host.as_bytes(), id, &groups, &[])?,
     };
@@ -80,6 +79,8 @@ fn caller(
     let mut numbered = issuers.iter().enumerate();
     let issuer = numbered.find(|(index, _)| source == Some(SourceId::from_issuer(*index)));
     roles.retain(|role| issuer.is_none_or(|(_, issuer)| may_give(issuer, role)));
+    // Whichever way the issuer was found: a `deny` may be for its callers.
+    caller.issuer = issuer.map(|(_, issuer)| Arc::clone(&issuer.issuer));
     caller.roles.extend(roles.into_iter().map(Arc::from));
     caller.claims = Value::Object(subject.properties.clone());
     Ok(caller)

@@ -186,6 +186,22 @@ fn decisions_are_those_of_the_reference() {
     assert!(allowed > 30, "{allowed}");
 }
 
+/// A name with an issuer's prefix, and a type with an issuer.
+#[test]
+fn conditions_read_the_issuer_of_its_callers() {
+    let reader = "reader: { allow: [\"GET /records/{id}\"";
+    let only = "{ rule: \"PATCH /records/{id}\", when: \"issuer == 'https://id.example.com'\" }";
+    let authorizer = authorizer(&POLICY.replace(reader, &format!("{reader}, {only}")));
+    for (subject, allowed) in [
+        (user("id:carol"), true),
+        (json!({ "type": "person", "id": "carol" }), true),
+        (user("alice"), false),
+    ] {
+        let question = question(&subject, "patch", ("record", "7"));
+        assert_eq!(decision(&authorizer, &question), allowed, "{subject}");
+    }
+}
+
 /// Everything is allowed to `bob`, so that only the mapping can deny.
 #[test]
 fn what_cannot_be_mapped_is_denied() {
