@@ -33,7 +33,7 @@ pub(crate) enum Authentication<'r> {
     /// By assumption, whatever the credentials are.
     Assumed(Result<Option<Subject>, CredentialsError>, Trust),
     /// By assumption, with the data of one of the backends.
-    Prepared(&'r PreparedCaller),
+    Prepared(Result<&'r PreparedCaller, CredentialsError>),
 }
 
 /// A [`CachedSubject`] with the data of one of the backends.
@@ -74,7 +74,7 @@ impl Authentication<'_> {
                 let attached = attach(&subject, trust);
                 Ok(Some(cache.keep_until_next_call(Arc::new(CachedSubject { subject, attached }))))
             }
-            Self::Prepared(caller) => match Arc::clone(caller).downcast::<CachedSubject<D>>() {
+            Self::Prepared(caller) => match Arc::clone(caller?).downcast::<CachedSubject<D>>() {
                 Ok(cached) => Ok(Some(cache.keep_until_next_call(cached))),
                 // The caller was prepared for the other backend.
                 Err(_) => Err(CredentialsError::UnsupportedScheme.into()),

@@ -85,13 +85,13 @@ pub struct Authorizer {
     names_hosts: bool,
 }
 
-/// A caller that nobody has authenticated, with its roles and headers resolved, for tools that make
-/// many requests as the same callers. It belongs to its authorizer: to another one its roles could
+/// A caller that nobody has authenticated, with its roles and headers resolved, for many requests as
+/// the same caller, or the error of its credentials. It belongs to its authorizer: to another one its roles could
 /// be others.
 #[derive(Debug)]
 pub struct AssumedCaller<'p> {
     authorizer: &'p Authorizer,
-    prepared: PreparedCaller,
+    prepared: Result<PreparedCaller, CredentialsError>,
 }
 
 /// The part of a policy that decides about the requests to a host.
@@ -221,22 +221,28 @@ impl Authorizer {
         self.check_with(assumed, request, scratch, now).verdict()
     }
 
-    /// A caller of requests to this host that nobody has authenticated, for tools: see
-    /// [`Self::check_as`].
+    /// A caller of requests to this host that nobody has authenticated: see [`Self::check_as`].
     #[must_use]
-    pub fn assumed_caller(&self, host: &[u8], subject: Subject) -> AssumedCaller<'_> {
+    pub fn assumed_caller(
+        &self,
+        host: &[u8],
+        subject: Result<Subject, CredentialsError>,
+    ) -> AssumedCaller<'_> {
         let backend = self.backend(host);
-        let (subject, trust) = (backend.with_source(subject), Trust::AssumedUncached);
-        let prepared: PreparedCaller = match backend {
-            Backend::Rules(rules) => {
-                let attached = rules.caller(&self.responder, &subject, trust);
-                Arc::new(CachedSubject { subject, attached })
-            }
-            Backend::Cluster(cluster) => {
-                let attached = cluster.caller(&self.responder, &subject, trust);
-                Arc::new(CachedSubject { subject, attached })
-            }
-        };
+        let prepared = subject.map(|subject| {
+            let (subject, trust) = (backend.with_source(subject), Trust::AssumedUncached);
+            let prepared: PreparedCaller = match backend {
+                Backend::Rules(rules) => {
+                    let attached = rules.caller(&self.responder, &subject, trust);
+                    Arc::new(CachedSubject { subject, attached })
+                }
+                Backend::Cluster(cluster) => {
+                    let attached = cluster.caller(&self.responder, &subject, trust);
+                    Arc::new(CachedSubject { subject, attached })
+                }
+            };
+            prepared
+        });
         AssumedCaller { authorizer: self, prepared }
     }
 
@@ -427,7 +433,7 @@ impl AssumedCaller<'_> {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let prepared = Authentication::Prepared(&self.prepared);
+        let prepared = Authentication::Prepared(self.prepared.as_ref().map_err(|error| *error));
         self.authorizer.check_with(prepared, request, scratch, now).verdict()
     }
 }

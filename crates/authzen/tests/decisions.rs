@@ -202,6 +202,44 @@ fn conditions_read_the_issuer_of_its_callers() {
     }
 }
 
+/// A `deny` rule may be for the groups that would be lost.
+#[test]
+fn a_subject_whose_groups_are_unknown_is_denied() {
+    let barred =
+        "  barred: { deny: [\"* /records/{id}\"] }\ngrants:\n  barred: { groups: [leavers] }";
+    let authorizer = authorizer(&POLICY.replace("grants:", barred));
+    for (of, allowed) in [
+        (json!({}), true),
+        (json!({ "groups": ["staff"] }), true),
+        (json!({ "groups": ["leavers"] }), false),
+        (json!({ "groups": 7 }), false),
+        (json!("leavers"), false),
+        (json!(null), false),
+    ] {
+        let subject = json!({ "type": "service", "id": "alice", "properties": { "of": of } });
+        let question = question(&subject, "view", ("record", "6"));
+        assert_eq!(decision(&authorizer, &question), allowed, "{subject}");
+    }
+}
+
+#[test]
+fn what_an_issuers_tokens_must_have_its_subjects_must_have() {
+    let required = "user_prefix: \"id:\"\n      require: { email_verified: true }";
+    let authorizer = authorizer(&POLICY.replacen("user_prefix: \"id:\"", required, 1));
+    for (properties, allowed) in [
+        (json!({ "email_verified": true }), true),
+        (json!({ "email_verified": false }), false),
+        (json!({}), false),
+    ] {
+        for (kind, id) in [("person", "carol"), ("user", "id:carol")] {
+            let subject = json!({ "type": kind, "id": id, "properties": properties });
+            let question = question(&subject, "view", ("record", "7"));
+            assert_eq!(decision(&authorizer, &question), allowed, "{subject}");
+        }
+    }
+    assert!(decision(&authorizer, &question(&user("alice"), "view", ("record", "7"))));
+}
+
 /// Everything is allowed to `bob`, so that only the mapping can deny.
 #[test]
 fn what_cannot_be_mapped_is_denied() {

@@ -12,7 +12,7 @@ mod issuer;
 mod token;
 
 pub(crate) use claims::{check_partial_claims, check_partly_required, subject, user};
-pub use claims::{claim, token_roles};
+pub use claims::{check_required, claim, names, token_roles};
 pub use detail::describe_malformed_names;
 pub(crate) use detail::{describe, describe_malformed_claim};
 pub use introspection::MalformedAnswer;

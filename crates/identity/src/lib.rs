@@ -51,7 +51,9 @@ pub use cache::CacheSize;
 pub use certificate::{Certificate, MalformedCertificate};
 pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
-pub use jwt::{MalformedAnswer, claim, describe_malformed_names, token_roles};
+pub use jwt::{
+    MalformedAnswer, check_required, claim, describe_malformed_names, names, token_roles,
+};
 pub use limits::Limits;
 pub use local_cache::{CacheLookups, LocalCache};
 pub use memory::{HeapSize, allocated};
@@ -133,11 +135,13 @@ impl From<CredentialsError> for NotAuthenticated {
 
 /// Whether a text can be the name of a user, a group or a role, which goes into log lines, headers
 /// and comparisons: not empty, no control characters.
-fn is_name(text: &str) -> bool {
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }
 
 /// A name with the prefix of its source.
-fn with_prefix(prefix: &str, name: &str) -> Arc<str> {
+#[must_use]
+pub fn with_prefix(prefix: &str, name: &str) -> Arc<str> {
     if prefix.is_empty() { name.into() } else { [prefix, name].concat().into() }
 }

@@ -84,7 +84,10 @@ pub(super) fn check_audience(
 }
 
 /// Checks that the claims have values that the policy accepts.
-pub(super) fn check_required(
+///
+/// # Errors
+/// If one of them is missing, or has another value.
+pub fn check_required(
     claims: &Map<String, Value>,
     required: &[RequiredClaim],
 ) -> Result<(), CredentialsError> {
@@ -168,6 +171,19 @@ pub fn token_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
     let Some(claims) = subject.claims.as_object() else { return Vec::new() };
     read_names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator)
         .unwrap_or_default()
+}
+
+/// The groups or roles, each behind `prefix`, in claims that were verified elsewhere: as in a token,
+/// with spaces between the names of a string. None without a path.
+///
+/// # Errors
+/// If they are unknown: the claim or what leads to it has another type, or a name is invalid.
+pub fn names(
+    claims: &Map<String, Value>,
+    path: Option<&ClaimPath>,
+    prefix: &str,
+) -> Result<Vec<Arc<str>>, CredentialsError> {
+    read_names(claims, path, prefix, Separator::Spaces)
 }
 
 /// The names in a claim: a list of strings, or a string with `separator` between names. Empty if

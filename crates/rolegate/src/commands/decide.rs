@@ -26,7 +26,7 @@ use crate::cli::DecideArgs;
 use crate::error::{CommandError, Exit};
 use crate::output::{Output, counted};
 use answer_line::{write_decision, write_error};
-use callers::{Callers, LineCaller};
+use callers::Callers;
 use lines::{Line, Lines};
 use request_line::{InvalidRequest, RequestLine};
 
@@ -139,9 +139,8 @@ fn answer(
         ..Request::default()
     };
     let verdict = match callers.get(line)? {
-        LineCaller::FromRequest => authorizer.check_inline(&request, scratch, now),
-        LineCaller::Assumed(caller) => caller.check(&request, scratch, now),
-        LineCaller::Invalid(error) => authorizer.check_as(&request, Err(*error), scratch, now),
+        None => authorizer.check_inline(&request, scratch, now),
+        Some(caller) => caller.check(&request, scratch, now),
     };
     Ok(write_decision(answers, &verdict))
 }

@@ -1,10 +1,10 @@
 //! Callers as lines name them.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use authorizer::{AssumedCaller, Authorizer};
 use explain::{Explainer, NamedCaller};
-use identity::CredentialsError;
 use serde_json::value::RawValue;
 
 use super::request_line::{InvalidRequest, RequestLine, json_error};
@@ -18,20 +18,10 @@ const MAX_KEY: usize = 4 << 10;
 /// The callers of the last lines.
 pub(super) struct Callers<'p> {
     pub(super) authorizer: &'p Authorizer,
-    kept: HashMap<Box<[u8]>, LineCaller<'p>>,
+    kept: HashMap<Box<[u8]>, AssumedCaller<'p>>,
     /// The last caller that is not kept.
-    last: Option<LineCaller<'p>>,
+    last: Option<AssumedCaller<'p>>,
     key: Vec<u8>,
-}
-
-/// The caller of a line.
-pub(super) enum LineCaller<'p> {
-    /// Whoever has its credentials; anonymous without credentials.
-    FromRequest,
-    /// This one.
-    Assumed(AssumedCaller<'p>),
-    /// Its credentials would be invalid.
-    Invalid(CredentialsError),
 }
 
 impl<'p> Callers<'p> {
@@ -39,28 +29,27 @@ impl<'p> Callers<'p> {
         Self { authorizer, kept: HashMap::new(), last: None, key: Vec::new() }
     }
 
-    /// The caller of a request.
+    /// The caller that a line names by `user` or `claims`; `None` if it names none, so that the
+    /// credentials in the request say who it is.
     pub(super) fn get(
         &mut self,
         request: &RequestLine<'_>,
-    ) -> Result<&LineCaller<'p>, InvalidRequest> {
+    ) -> Result<Option<&AssumedCaller<'p>>, InvalidRequest> {
         if request.user.is_none() && request.claims.is_none() {
-            return Ok(&LineCaller::FromRequest);
+            return Ok(None);
         }
         let Self { authorizer, kept, last, key } = self;
         write_key(request, authorizer, key);
         if key.len() > MAX_KEY {
-            return Ok(last.insert(caller(request, authorizer)?));
+            return Ok(Some(last.insert(caller(request, authorizer)?)));
         }
-        if !kept.contains_key(&**key) {
-            let caller = caller(request, authorizer)?;
-            if kept.len() >= MAX_CALLERS {
-                kept.clear();
-            }
-            kept.insert(key.as_slice().into(), caller);
+        if kept.len() >= MAX_CALLERS && !kept.contains_key(&**key) {
+            kept.clear();
         }
-        // It is there.
-        Ok(kept.get(&**key).unwrap_or(&LineCaller::Invalid(CredentialsError::BadPassword)))
+        Ok(Some(match kept.entry(key.as_slice().into()) {
+            Entry::Occupied(kept) => kept.into_mut(),
+            Entry::Vacant(place) => place.insert(caller(request, authorizer)?),
+        }))
     }
 }
 
@@ -82,31 +71,29 @@ fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u
     }
 }
 
-/// The caller that a line names by `user` or `claims`.
 fn caller<'p>(
     request: &RequestLine<'_>,
     authorizer: &'p Authorizer,
-) -> Result<LineCaller<'p>, InvalidRequest> {
+) -> Result<AssumedCaller<'p>, InvalidRequest> {
     let explainer = Explainer::new(authorizer);
-    let subject = match (&request.user, request.claims) {
-        (Some(user), _) => {
+    let host = request.host.as_bytes();
+    let subject = match request.claims {
+        Some(claims) => explainer.subject_of_claims(host, claims.get()),
+        None => {
             let (groups, roles) =
                 (names(request.groups, "groups")?, names(request.roles, "roles")?);
-            let issuer = request.issuer.as_deref();
-            let named = NamedCaller { user, issuer, groups: &groups, roles: &roles };
+            let named = NamedCaller {
+                user: request.user.as_deref().unwrap_or_default(),
+                issuer: request.issuer.as_deref(),
+                groups: &groups,
+                roles: &roles,
+            };
             explainer
                 .named_caller(&request.host, named)
                 .map_err(|error| InvalidRequest(error.to_string()))?
         }
-        (None, Some(claims)) => explainer.subject_of_claims(request.host.as_bytes(), claims.get()),
-        (None, None) => return Ok(LineCaller::FromRequest),
     };
-    Ok(match subject {
-        Ok(subject) => {
-            LineCaller::Assumed(authorizer.assumed_caller(request.host.as_bytes(), subject))
-        }
-        Err(error) => LineCaller::Invalid(error),
-    })
+    Ok(authorizer.assumed_caller(host, subject))
 }
 
 /// The names in a list; none without the list.
