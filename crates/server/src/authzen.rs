@@ -2,14 +2,13 @@
 //!
 //! * `settings`: where it is served, and to whom;
 //! * `tokens`: the bearer tokens of those who may ask;
-//! * `server`: a thread of its own with the listener; `connections` bounds what it has open;
+//! * `server`: a thread of its own with the listener;
 //! * `exchange`: a request and its response.
 //!
-//! Who asks names the subject, and nobody verifies it. So each request needs a token, or a
+//! A client names the subject, and nobody verifies it. So each request needs a token, or a
 //! certificate that TLS has verified, also on loopback: any local program could ask otherwise what
 //! a policy allows to whom.
 
-mod connections;
 mod exchange;
 mod server;
 mod settings;

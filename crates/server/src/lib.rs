@@ -11,10 +11,12 @@ mod address;
 pub mod admin;
 pub mod authzen;
 pub mod checks;
+mod connections;
 pub mod forward_auth;
 mod grpc;
 mod listener;
 mod metadata;
+mod page;
 mod socket;
 
 pub use address::{Address, AddressError, AdminAddress};

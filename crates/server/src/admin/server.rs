@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{HOST, HeaderValue, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -23,17 +23,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::address::Address;
 use crate::admin::metrics::{self, PageSources};
+use crate::connections::{Bounds, Connections};
 use crate::listener::{Accepted, AsyncListener, Listener};
+use crate::page::{Page, not_allowed, text, with_type};
 
 mod browser;
-mod connections;
-
-use connections::Connections;
 
 /// Maximum time for a client to send its request header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection, from accept until the last byte is sent.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Probes and scrapers are few. The policy determines the size of a page, and no client can make it
+/// larger.
+const BOUNDS: Bounds = Bounds { connections: 64, bytes: 4 << 20 };
 /// Maximum size of a request header, in bytes.
 const MAX_HEADER: usize = 16 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
@@ -127,7 +129,7 @@ impl Admin {
 
     /// Serves connections. Never returns, whatever happens to a connection.
     pub async fn run(self) {
-        let connections = Connections::default();
+        let connections = Connections::new(BOUNDS);
         let mut last_log = None;
         loop {
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
@@ -168,7 +170,7 @@ impl Admin {
                 let (connection, shared) = (connection.clone(), shared.clone());
                 async move {
                     let page = shared.page(&request, local).await;
-                    connection.reserve_page_bytes(page.body().capacity());
+                    connection.set_busy(page.body().capacity());
                     Ok::<_, std::convert::Infallible>(page.map(|body| Full::new(Bytes::from(body))))
                 }
             });
@@ -188,8 +190,6 @@ impl Admin {
         });
     }
 }
-
-type Page = Response<String>;
 
 impl Shared {
     async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
@@ -323,25 +323,6 @@ fn identity_keys(sources: &Arc<PageSources>) -> Page {
             "the active policy has no `identity_header` that is a JWT\n",
         ),
     }
-}
-
-fn not_allowed(body: &str, allow: &'static str) -> Page {
-    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body);
-    page.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    page
-}
-
-fn text(status: StatusCode, body: impl Into<String>) -> Page {
-    with_type(status, "text/plain; charset=utf-8", body.into())
-}
-
-fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut page = Response::new(body);
-    *page.status_mut() = status;
-    let headers = page.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    page
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use authorizer::{Request as MappedRequest, Verdict};
 use authzen::{Answer, Decider, Endpoint, answer};
 use http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, WWW_AUTHENTICATE,
+    AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    WWW_AUTHENTICATE,
 };
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -18,8 +18,9 @@ use runtime::{DecisionContext, Received, ThreadAuthorizer, Via};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::connections::OpenConnection;
 use super::tokens::Tokens;
+use crate::connections::OpenConnection;
+use crate::page::{Page, not_allowed, text, with_type};
 
 const MAX_BODY: usize = 1 << 20;
 /// Maximum time for a client to send its body.
@@ -31,8 +32,6 @@ const EVALUATION: &str = "/access/v1/evaluation";
 const EVALUATIONS: &str = "/access/v1/evaluations";
 const METADATA: &str = "/.well-known/authzen-configuration";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-pub(super) type Page = Response<Full<Bytes>>;
 
 /// What answers the requests of a listener.
 pub(super) struct Answerer {
@@ -49,14 +48,14 @@ impl Answerer {
         &self,
         request: Request<Incoming>,
         connection: &OpenConnection,
-    ) -> Page {
+    ) -> Response<Full<Bytes>> {
         let id = request.headers().get(REQUEST_ID).cloned();
         let mut page = self.page(request, id.as_ref(), connection).await;
         connection.set_waiting();
         if let Some(id) = id {
             page.headers_mut().insert(REQUEST_ID, id);
         }
-        page
+        page.map(Full::from)
     }
 
     async fn page(
@@ -67,11 +66,11 @@ impl Answerer {
     ) -> Page {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
-        // Whoever looks for the endpoints may not have a token yet.
+        // A client that looks for the endpoints may not have a token yet.
         if path == METADATA {
             return match head.method {
                 Method::GET | Method::HEAD => metadata(self.scheme, &head.headers),
-                _ => not_allowed("GET, HEAD"),
+                _ => not_allowed("only GET and HEAD\n", "GET, HEAD"),
             };
         }
         if !self.may_ask(&head.headers) {
@@ -80,27 +79,27 @@ impl Answerer {
         let endpoint = match path {
             EVALUATION => Endpoint::Evaluation,
             EVALUATIONS => Endpoint::Evaluations,
-            _ => return text(StatusCode::NOT_FOUND, "there is no such endpoint"),
+            _ => return text(StatusCode::NOT_FOUND, "there is no such endpoint\n"),
         };
         if head.method != Method::POST {
-            return not_allowed("POST");
+            return not_allowed("only POST\n", "POST");
         }
         if !is_json(&head.headers) {
-            return text(StatusCode::BAD_REQUEST, "the content type is not `application/json`");
+            return text(StatusCode::BAD_REQUEST, "the content type is not `application/json`\n");
         }
         // Not read at all if its length says so.
         if body.size_hint().lower() > MAX_BODY as u64 {
             return too_large();
         }
-        connection.set_busy();
+        connection.set_busy(0);
         let body = match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {
             Ok(Ok(body)) => body.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 return too_large();
             }
-            Ok(Err(_)) => return closing(text(StatusCode::BAD_REQUEST, "the body is not whole")),
+            Ok(Err(_)) => return closing(text(StatusCode::BAD_REQUEST, "the body is not whole\n")),
             Err(_elapsed) => {
-                return closing(text(StatusCode::REQUEST_TIMEOUT, "the body is not whole"));
+                return closing(text(StatusCode::REQUEST_TIMEOUT, "the body is not whole\n"));
             }
         };
         self.answer(endpoint, &body, id.map(HeaderValue::as_bytes).unwrap_or_default())
@@ -131,19 +130,19 @@ impl Answerer {
             Ok(Ok(Answer(answer))) => json_page(answer),
             Ok(Err(malformed)) => {
                 self.thread.counters().count_error(ErrorKind::Malformed);
-                text(StatusCode::BAD_REQUEST, &malformed.to_string())
+                text(StatusCode::BAD_REQUEST, format!("{malformed}\n"))
             }
             Err(kind) => {
                 self.thread.counters().count_error(kind);
                 match kind {
-                    ErrorKind::NotReady => text(StatusCode::SERVICE_UNAVAILABLE, "not ready"),
+                    ErrorKind::NotReady => text(StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
                     ErrorKind::Malformed
                     | ErrorKind::Framing
                     | ErrorKind::Compressed
                     | ErrorKind::Unanswerable
                     | ErrorKind::Internal
                     | ErrorKind::Cancelled => {
-                        text(StatusCode::INTERNAL_SERVER_ERROR, "internal error")
+                        text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
                     }
                 }
             }
@@ -169,7 +168,7 @@ impl Answerer {
             self.last_refusal.set(Some(now));
             tracing::warn!("a question of AuthZEN came without a token of `authzen-tokens`");
         }
-        let mut page = text(StatusCode::UNAUTHORIZED, "a bearer token is needed");
+        let mut page = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
         let challenge = HeaderValue::from_static("Bearer realm=\"rolegate\"");
         page.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         closing(page)
@@ -192,7 +191,7 @@ fn metadata(scheme: &str, headers: &HeaderMap) -> Page {
     let mut values = headers.get_all(HOST).iter();
     let host = match (values.next().and_then(|host| host.to_str().ok()), values.next()) {
         (Some(host), None) if is_authority(host) => host,
-        _ => return text(StatusCode::BAD_REQUEST, "the header `host` is not a host"),
+        _ => return text(StatusCode::BAD_REQUEST, "the header `host` is not a host\n"),
     };
     let base = format!("{scheme}://{host}");
     let metadata = json!({
@@ -213,31 +212,9 @@ fn json_page(body: String) -> Page {
     with_type(StatusCode::OK, "application/json", body)
 }
 
-/// An error: its body is a message.
-fn text(status: StatusCode, message: &str) -> Page {
-    with_type(status, "text/plain; charset=utf-8", format!("{message}\n"))
-}
-
-fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
-    let mut page = Response::new(Full::new(Bytes::from(body)));
-    *page.status_mut() = status;
-    let headers = page.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    // A decision is not true for longer than the policy and its time.
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    page
-}
-
-fn not_allowed(allowed: &'static str) -> Page {
-    let message = format!("the method is none of {allowed}");
-    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, &message);
-    page.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
-    page
-}
-
 fn too_large() -> Page {
-    let why = format!("the body has more than {MAX_BODY} bytes");
-    closing(text(StatusCode::PAYLOAD_TOO_LARGE, &why))
+    let why = format!("the body has more than {MAX_BODY} bytes\n");
+    closing(text(StatusCode::PAYLOAD_TOO_LARGE, why))
 }
 
 /// Ends the connection after the response, so that the rest of a request is not read.

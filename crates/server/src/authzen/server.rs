@@ -21,13 +21,13 @@ use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 
-use super::connections::{Connections, OpenConnection};
 use super::exchange::Answerer;
 use super::tokens::Tokens;
 use crate::admin::{AuthorizationStats, FailureCount, MetricsPage};
 use crate::checks::Tls;
 use crate::checks::notices::Peer;
 use crate::checks::tls::PeerCertificate;
+use crate::connections::{Bounds, Connections, OpenConnection};
 use crate::listener::{Accepted, AsyncListener, Listener};
 
 /// Maximum time for the header of the next request, also while there is none.
@@ -36,6 +36,8 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a request's header, in bytes.
 const MAX_HEADER: usize = 16 << 10;
+/// Each may have a body of a mebibyte in memory; answers are small.
+const BOUNDS: Bounds = Bounds { connections: 256, bytes: usize::MAX };
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
@@ -151,7 +153,7 @@ struct Serving {
 
 impl Serving {
     async fn run(self, listener: AsyncListener) {
-        let connections = Connections::default();
+        let connections = Connections::new(BOUNDS);
         let mut drained = self.drained.clone();
         let mut open = tokio::task::JoinSet::new();
         loop {
@@ -162,10 +164,8 @@ impl Serving {
             };
             match accepted {
                 Ok(accepted) => {
-                    // Without room, the connection is closed.
-                    if let Some((connection, evicted)) = connections.open() {
-                        open.spawn_local(self.clone().serve(accepted, connection, evicted));
-                    }
+                    let (connection, evicted) = connections.open();
+                    open.spawn_local(self.clone().serve(accepted, connection, evicted));
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a connection for AuthZEN was not accepted");

@@ -17,7 +17,7 @@ pub struct AuthZenSettings {
     #[arg(id = "authzen", long = "authzen", value_name = "ADDR", default_value = "off")]
     pub address: AdminAddress,
 
-    /// File with the bearer tokens of those who may ask, one in a line.
+    /// File with the bearer tokens of clients, one in a line.
     ///
     /// A token has at least 32 characters; two tokens allow a change without an outage. The file is
     /// read again like the files of TLS. Required without `tls-client-ca`, and on a Unix socket.
@@ -30,8 +30,8 @@ pub struct AuthZenSettings {
 pub enum SettingsError {
     /// Everybody could ask.
     #[error(
-        "`authzen` needs `authzen-tokens` or, on TCP, `tls-client-ca`: whoever asks names the \
-         subject of a question"
+        "`authzen` needs `authzen-tokens` or, on TCP, `tls-client-ca`: a client can name any \
+         subject"
     )]
     NoAuthentication,
     /// Tokens would travel unencrypted.
