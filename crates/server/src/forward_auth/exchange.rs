@@ -17,9 +17,8 @@ use runtime::{DecisionContext, Received, Via};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::ForwardAuth;
 use super::asker::Asker;
-use super::profile::Original;
+use super::profile::{Original, Profile};
 use crate::checks::checker::{Call, Checker, Failure, Unverified};
 use crate::checks::context::WorkerContext;
 use crate::checks::notices::RefusedQuestion;
@@ -38,10 +37,13 @@ pub(super) async fn answer(
 ) -> Result<Answer, Infallible> {
     asker.registered.record_request(std::time::Instant::now());
     let (parts, body) = question.into_parts();
-    let mut answer = match asker.forward_auth.original(&parts) {
-        _ if !asker.is_trusted => refuse(&asker, RefusedQuestion::Untrusted, UNTRUSTED),
-        Err(error) => refuse(&asker, RefusedQuestion::Headers, &format!("{error}\n")),
-        Ok(_) => decide(&asker, parts).await,
+    let mut answer = if !asker.is_trusted {
+        refuse(&asker, RefusedQuestion::Untrusted, UNTRUSTED)
+    } else {
+        match asker.forward_auth.original(&parts) {
+            Err(error) => refuse(&asker, RefusedQuestion::Headers, &format!("{error}\n")),
+            Ok(original) => decide(&asker, &parts, original).await,
+        }
     };
     // The body is not read. What follows it must not be taken for another question: proxies may
     // disagree about where it ends.
@@ -64,13 +66,14 @@ fn refuse(asker: &Asker, refused: RefusedQuestion, text: &str) -> Answer {
     plain(status, text.to_owned())
 }
 
-async fn decide(asker: &Asker, parts: Parts) -> Answer {
+async fn decide(asker: &Asker, parts: &Parts, original: Original<'_>) -> Answer {
     let context = &asker.context;
     let deadline = Instant::now() + context.shared.options.request_timeout;
     let mut exchange = Exchange {
         context,
-        forward_auth: &asker.forward_auth,
+        profile: asker.forward_auth.profile,
         parts,
+        original,
         received: Received::now(),
         answer: None,
     };
@@ -96,8 +99,9 @@ async fn decide(asker: &Asker, parts: Parts) -> Answer {
 /// A question that is being answered.
 struct Exchange<'a> {
     context: &'a WorkerContext,
-    forward_auth: &'a ForwardAuth,
-    parts: Parts,
+    profile: Profile,
+    parts: &'a Parts,
+    original: Original<'a>,
     received: Received,
     answer: Option<Answer>,
 }
@@ -140,15 +144,10 @@ impl Exchange<'_> {
             }
         };
         let lines = self.lines();
-        let answer = self.request(&lines).and_then(|request| {
-            checker.with_snapshot(|authorizer, scratch| {
-                checker.deny(
-                    (authorizer, scratch),
-                    &request,
-                    limit,
-                    self.call(),
-                    |verdict, decided| encode(checker, verdict, decided),
-                )
+        let request = self.request(&lines);
+        let answer = checker.with_snapshot(|authorizer, scratch| {
+            checker.deny((authorizer, scratch), &request, limit, self.call(), |verdict, decided| {
+                encode(checker, verdict, decided)
             })
         });
         let answer = answer.unwrap_or_else(|kind| error(checker, kind));
@@ -158,18 +157,19 @@ impl Exchange<'_> {
 
     /// The headers of the client.
     fn lines(&self) -> HeaderLines<'_> {
-        let profile = self.forward_auth.profile;
-        let lines = self.parts.headers.iter().filter(|(name, _)| !profile.owns(name));
+        let lines = self.parts.headers.iter().filter(|(name, _)| !self.profile.owns(name));
         lines
             .map(|(name, value)| Header { name: name.as_str().as_bytes(), value: value.as_bytes() })
             .collect()
     }
 
-    fn request<'r>(&'r self, headers: &'r [Header<'r>]) -> Result<Request<'r>, ErrorKind> {
-        let original = self.forward_auth.original(&self.parts);
-        let Original { method, host, path, client } = original.map_err(|_| ErrorKind::Malformed)?;
+    fn request<'r>(&self, headers: &'r [Header<'r>]) -> Request<'r>
+    where
+        Self: 'r,
+    {
+        let Original { method, host, path, client } = self.original;
         // No peer and no certificate: the headers tell of none, and any client could send one.
-        Ok(Request {
+        Request {
             method,
             host,
             path,
@@ -177,7 +177,7 @@ impl Exchange<'_> {
             client,
             sets_headers_only: true,
             ..Request::default()
-        })
+        }
     }
 
     fn call(&self) -> Call<'static> {
@@ -189,16 +189,15 @@ impl WaitingCheck for Exchange<'_> {
     fn check(&mut self, result: Option<&VerificationResult>) -> Result<(), Box<Unverified>> {
         let checker = &self.context.checker;
         let lines = self.lines();
-        let checked = self.request(&lines).and_then(|request| {
-            checker.with_snapshot(|authorizer, scratch| {
-                checker.authorize(
-                    (authorizer, scratch),
-                    &request,
-                    result,
-                    self.call(),
-                    |verdict, decided| encode(checker, verdict, decided),
-                )
-            })
+        let request = self.request(&lines);
+        let checked = checker.with_snapshot(|authorizer, scratch| {
+            checker.authorize(
+                (authorizer, scratch),
+                &request,
+                result,
+                self.call(),
+                |verdict, decided| encode(checker, verdict, decided),
+            )
         });
         let answer = match checked {
             Ok(checked) => checked?,
