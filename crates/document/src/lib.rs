@@ -25,6 +25,7 @@
 mod accept;
 mod excerpt;
 mod files;
+mod finding;
 mod hints;
 mod parser;
 mod problem;
@@ -38,6 +39,7 @@ mod warning;
 pub use accept::{Accepted, FindingKinds, unaccepted};
 pub use excerpt::{excerpt, excerpts};
 pub use files::{FileError, Files, MapFiles, PolicyFile, normalized};
+pub use finding::{Finding, FindingKind, FindingSeverity, unaccepted_findings};
 pub use hints::{Hints, KeyHint};
 pub use problem::{Place, Problem, Severity};
 pub use reader::{Fields, Reader, Text};

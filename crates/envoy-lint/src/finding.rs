@@ -1,97 +1,11 @@
 //! The kinds of findings, with their severities and texts.
 
-use std::fmt;
+use document::finding_kinds;
 
-use document::Place;
+/// A finding about the configuration.
+pub type Finding = document::Finding<Kind>;
 
-/// The meaning of a finding for requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Requests that rolegate would deny can pass, or rolegate and the application get different
-    /// requests, or a second line of defence is missing.
-    Unsafe,
-    /// Every check fails, so no request is allowed.
-    Broken,
-    /// Requests that rolegate would allow are delayed or fail.
-    Slow,
-    /// Worth knowing.
-    Note,
-}
-
-/// An unsafe, broken or slow setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its place.
-    pub at: Place,
-    /// The effect: lower case, no full stop.
-    pub message: String,
-    /// The text to write instead: YAML, or a sentence.
-    pub fix: String,
-}
-
-macro_rules! kinds {
-    ($(
-        $(#[doc = $effect:literal])+
-        $kind:ident = $severity:ident $name:literal, $remedy:literal
-            $(: $message:literal => $fix:literal)?;
-    )+) => {
-        /// A kind of findings. Its name is stable: configurations accept findings by name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
-            $($(#[doc = $effect])+ $kind,)+
-        }
-
-        impl Kind {
-            /// All kinds, by name.
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            /// The name, such as `fails-open`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $name,)+
-                }
-            }
-
-            /// The meaning of findings of this kind for requests.
-            #[must_use]
-            pub const fn severity(self) -> Severity {
-                match self {
-                    $(Self::$kind => Severity::$severity,)+
-                }
-            }
-
-            /// The effect, in a sentence of Markdown, for the reference.
-            #[must_use]
-            pub const fn effect(self) -> &'static str {
-                match self {
-                    $(Self::$kind => concat!($($effect,)+),)+
-                }
-            }
-
-            /// The remedy, in Markdown, for the reference.
-            #[must_use]
-            pub const fn remedy(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $remedy,)+
-                }
-            }
-
-            /// The message and the fix, if each finding of this kind has the same.
-            pub(crate) const fn text(self) -> (&'static str, &'static str) {
-                match self {
-                    $(Self::$kind => (concat!("" $(, $message)?), concat!("" $(, $fix)?)),)+
-                }
-            }
-        }
-    };
-}
-
-// Each kind has its effect, a severity, a name and a remedy, and where all findings of the kind have
-// the same, the message and the fix.
-kinds! {
+finding_kinds! {
     /// A comment accepts no finding, or has no reason.
     Acceptance = Note "acceptance", "remove it, or add the reason";
     /// A route rewrites two paths to the same one, or to one that a client names.
@@ -337,28 +251,10 @@ kinds! {
     UpgradeFilters = Unsafe "upgrade-filters", "remove the list, or add the filter to it";
 }
 
-impl Severity {
-    /// Its name in messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unsafe => "unsafe",
-            Self::Broken => "broken",
-            Self::Slow => "slow",
-            Self::Note => "note",
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (severity, name) = (self.kind.severity().name(), self.kind.name());
-        write!(f, "{}: {severity}[{name}]: {}\n    fix: {}", self.at, self.message, self.fix)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use document::FindingKind as _;
+
     use super::Kind;
 
     #[test]

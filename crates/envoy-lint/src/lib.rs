@@ -30,9 +30,9 @@ mod transport;
 use std::path::Path;
 use std::sync::Arc;
 
-use document::{FindingKinds, Node, Place, Problem, Reader, View};
+use document::{FindingKind as _, Node, Place, Problem, Reader, View, unaccepted_findings};
 
-pub use finding::{Finding, Kind, Severity};
+pub use finding::{Finding, Kind};
 
 use configuration::Configuration;
 use filter::Discovered;
@@ -66,7 +66,8 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     mesh::lint(&objects, &meshes, &mut findings);
     let is_policy = |object: &View<'_>| gateway::authorizes(object) || mesh::authorizes(object);
     if configuration.authorizes() || !meshes.is_empty() || objects.iter().any(is_policy) {
-        return Ok(findings.unaccepted(&file, text, accepted));
+        let files = [(&*file, text)].into_iter();
+        return Ok(unaccepted_findings(findings.0, "rolegate lint-envoy", files, accepted));
     }
     let message = "there is neither a filter `ext_authz` nor rolegate's library here";
     let (more, help) = if configuration.has_routes() {
@@ -138,33 +139,6 @@ impl Findings {
         if !self.0.contains(&finding) {
             self.0.push(finding);
         }
-    }
-
-    /// The findings that neither a comment nor `accepted` accepts, and findings about such
-    /// comments.
-    fn unaccepted(self, file: &Path, text: &str, accepted: &[Kind]) -> Vec<Finding> {
-        let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        let kinds = FindingKinds { noun: "finding", command: "rolegate lint-envoy", names: &names };
-        let places: Vec<_> = self
-            .0
-            .iter()
-            .map(|finding| (&finding.at, finding.kind.name(), &*finding.message))
-            .collect();
-        let by_comment = kinds.accepted([(file, text)].into_iter(), &places);
-        let mut accepted_by_comment = by_comment.is_accepted.into_iter();
-        let mut findings = self.0;
-        findings.retain(|finding| {
-            !accepted_by_comment.next().unwrap_or_default() && !accepted.contains(&finding.kind)
-        });
-        let kind = Kind::Acceptance;
-        findings.extend(by_comment.wrong_comments.into_iter().map(|(at, message, fix)| Finding {
-            kind,
-            at,
-            message,
-            fix,
-        }));
-        findings.sort_by(|a, b| (&a.at, a.kind).cmp(&(&b.at, b.kind)));
-        findings
     }
 }
 

@@ -10,7 +10,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use envoy_lint::{Finding, Kind, Severity, lint};
+use document::{FindingKind as _, FindingSeverity};
+use envoy_lint::{Finding, Kind, lint};
 
 const GOOD: &str = include_str!("good.yaml");
 const CASES: &str = include_str!("findings.txt");
@@ -107,7 +108,7 @@ fn every_shipped_configuration_is_neither_unsafe_nor_slow() {
         let findings =
             lint(&file, text.as_bytes(), &[]).unwrap_or_else(|problems| panic!("{problems:?}"));
         let counts = |finding: &&Finding| {
-            finding.kind.severity() != Severity::Note || finding.kind == Kind::Acceptance
+            finding.kind.severity() != FindingSeverity::Note || finding.kind == Kind::Acceptance
         };
         wrong += &messages(&findings.iter().filter(counts).cloned().collect::<Vec<_>>());
     }

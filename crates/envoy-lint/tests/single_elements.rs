@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use document::FindingKind as _;
 use envoy_lint::{Kind, lint};
 
 /// The lists with one element are between `<` and `>`.

@@ -69,8 +69,8 @@ struct Lint {
 
 /// The matcher of a directive: a path or a name; empty without one.
 fn matcher(directive: &Directive) -> &str {
-    let first = directive.arg(0);
-    if first.starts_with(['/', '@']) { first } else { "" }
+    let argument = directive.arg(0);
+    if argument.starts_with(['/', '@']) { argument } else { "" }
 }
 
 impl Lint {
@@ -204,8 +204,8 @@ impl Lint {
     }
 
     fn pass(&mut self, pass: &Directive, before: &Before<'_>) {
-        let own = matcher(pass);
-        if !before.checks.iter().any(|check| check.is_empty() || *check == own) {
+        let requests = matcher(pass);
+        if !before.checks.iter().any(|check| check.is_empty() || *check == requests) {
             let message = match before.checks.first() {
                 Some(check) => format!(
                     "`{}` gets requests that `forward_auth {check}` does not match, without \

@@ -139,22 +139,22 @@ pub(crate) fn is_site(directive: &Directive) -> bool {
 
 /// A snippet with `{args[0]}` and the like replaced.
 fn with_arguments(snippet: &[Directive], args: &[String]) -> Vec<Directive> {
-    let replaced = |text: &String| {
-        let mut text = text.clone();
-        for (index, arg) in args.iter().enumerate() {
-            text = text.replace(&format!("{{args[{index}]}}"), arg);
-        }
-        text
-    };
     snippet
         .iter()
         .map(|directive| Directive {
-            name: replaced(&directive.name),
-            args: directive.args.iter().map(&replaced).collect(),
+            name: replace_arguments(&directive.name, args),
+            args: directive.args.iter().map(|text| replace_arguments(text, args)).collect(),
             block: directive.block.as_ref().map(|block| with_arguments(block, args)),
             at: directive.at.clone(),
         })
         .collect()
+}
+
+fn replace_arguments(text: &str, args: &[String]) -> String {
+    let numbered = args.iter().enumerate();
+    numbered.fold(text.to_owned(), |text, (index, arg)| {
+        text.replace(&format!("{{args[{index}]}}"), arg)
+    })
 }
 
 type Peekable = std::iter::Peekable<std::vec::IntoIter<Token>>;
@@ -179,30 +179,16 @@ fn block(tokens: &mut Peekable, depth: usize, at: &Place) -> Result<Vec<Directiv
             directive.block = Some(block(tokens, depth + 1, &directive.at)?);
         } else {
             directive.name = first.text;
-            while let Some(next) = tokens.next_if(|next| !next.begins_line) {
+            loop {
+                // The addresses of a site may continue behind a comma on the next line.
+                let continues = directive.args.last().unwrap_or(&directive.name).ends_with(',');
+                let next = tokens.next_if(|next| continues || !next.begins_line);
+                let Some(next) = next else { break };
                 if next.text == "{" && !next.is_quoted {
                     directive.block = Some(block(tokens, depth + 1, &next.at)?);
                     break;
                 }
                 directive.args.push(next.text);
-            }
-            // The addresses of a site may continue behind a comma on the next line.
-            while directive.block.is_none()
-                && directive.args.last().unwrap_or(&directive.name).ends_with(',')
-                && let Some(next) = tokens.next()
-            {
-                if next.text == "{" && !next.is_quoted {
-                    directive.block = Some(block(tokens, depth + 1, &next.at)?);
-                } else {
-                    directive.args.push(next.text);
-                    while let Some(next) = tokens.next_if(|next| !next.begins_line) {
-                        if next.text == "{" && !next.is_quoted {
-                            directive.block = Some(block(tokens, depth + 1, &next.at)?);
-                            break;
-                        }
-                        directive.args.push(next.text);
-                    }
-                }
             }
         }
         directives.push(directive);

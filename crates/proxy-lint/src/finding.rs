@@ -1,82 +1,11 @@
 //! The kinds of findings, with their severities and texts.
 
-use std::fmt;
+use document::finding_kinds;
 
-use document::Place;
+/// A finding about the configuration.
+pub type Finding = document::Finding<Kind>;
 
-/// The meaning of a finding for requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Requests that rolegate would deny can pass, or rolegate and the application get different
-    /// requests.
-    Unsafe,
-    /// Requests that rolegate would allow fail.
-    Broken,
-    /// Worth knowing.
-    Note,
-}
-
-/// An unsafe or broken setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its place.
-    pub at: Place,
-    /// The effect: lower case, no full stop.
-    pub message: String,
-    /// What to write instead.
-    pub fix: String,
-}
-
-macro_rules! kinds {
-    ($($(#[doc = $effect:literal])+ $kind:ident = $severity:ident $name:literal, $remedy:literal;)+) => {
-        /// A kind of findings. Its name is stable: configurations accept findings by name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
-            $($(#[doc = $effect])+ $kind,)+
-        }
-
-        impl Kind {
-            /// All kinds, by name.
-            pub const ALL: &[Self] = &[$(Self::$kind,)+];
-
-            /// The name, such as `unprotected`.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $name,)+
-                }
-            }
-
-            /// The meaning of findings of this kind for requests.
-            #[must_use]
-            pub const fn severity(self) -> Severity {
-                match self {
-                    $(Self::$kind => Severity::$severity,)+
-                }
-            }
-
-            /// The effect, in a sentence of Markdown, for the reference.
-            #[must_use]
-            pub const fn effect(self) -> &'static str {
-                match self {
-                    $(Self::$kind => concat!($($effect,)+),)+
-                }
-            }
-
-            /// The remedy, in Markdown, for the reference.
-            #[must_use]
-            pub const fn remedy(self) -> &'static str {
-                match self {
-                    $(Self::$kind => $remedy,)+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
+finding_kinds! {
     /// A comment accepts no finding, or has no reason.
     Acceptance = Note "acceptance", "remove it, or add the reason";
     /// The answer to one caller is given to another.
@@ -112,27 +41,10 @@ kinds! {
     UnseenInclude = Note "unseen-include", "lint where the file is";
 }
 
-impl Severity {
-    /// Its name in messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Unsafe => "unsafe",
-            Self::Broken => "broken",
-            Self::Note => "note",
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (severity, name) = (self.kind.severity().name(), self.kind.name());
-        write!(f, "{}: {severity}[{name}]: {}\n    fix: {}", self.at, self.message, self.fix)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use document::FindingKind as _;
+
     use super::Kind;
 
     #[test]

@@ -18,9 +18,9 @@ mod scope;
 
 use std::path::Path;
 
-use document::{Files, FindingKinds, Place, Problem};
+use document::{Files, Problem, unaccepted_findings};
 
-pub use finding::{Finding, Kind, Severity};
+pub use finding::{Finding, Kind};
 
 /// A proxy whose configuration can be checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,36 +64,13 @@ pub fn lint(
     file: &Path,
     options: Options<'_>,
 ) -> Result<Vec<Finding>, Vec<Problem>> {
-    let (findings, texts) = match options.proxy {
+    let (mut findings, texts) = match options.proxy {
         Proxy::Nginx => nginx::lint(files, file, options)?,
         Proxy::Caddy => caddy::lint(files, file, options)?,
     };
-    Ok(unaccepted(findings, &texts, options.accepted))
-}
-
-/// The findings that neither a comment nor `accepted` accepts, and findings about such comments.
-fn unaccepted(mut findings: Vec<Finding>, texts: &Texts, accepted: &[Kind]) -> Vec<Finding> {
     // A file that is included twice has each finding twice.
     findings.sort_by(|a, b| (&a.at, a.kind, &a.message).cmp(&(&b.at, b.kind, &b.message)));
     findings.dedup();
-    let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    let kinds = FindingKinds { noun: "finding", command: "rolegate lint-proxy", names: &names };
-    let places: Vec<(&Place, &'static str, &str)> = findings
-        .iter()
-        .map(|finding| (&finding.at, finding.kind.name(), &*finding.message))
-        .collect();
     let files = texts.iter().map(|(file, text)| (file.as_path(), text.as_str()));
-    let by_comment = kinds.accepted(files, &places);
-    let mut accepted_by_comment = by_comment.is_accepted.into_iter();
-    findings.retain(|finding| {
-        !accepted_by_comment.next().unwrap_or_default() && !accepted.contains(&finding.kind)
-    });
-    findings.extend(by_comment.wrong_comments.into_iter().map(|(at, message, fix)| Finding {
-        kind: Kind::Acceptance,
-        at,
-        message,
-        fix,
-    }));
-    findings.sort_by(|a, b| (&a.at, a.kind).cmp(&(&b.at, b.kind)));
-    findings
+    Ok(unaccepted_findings(findings, "rolegate lint-proxy", files, options.accepted))
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use document::MapFiles;
+use document::{FindingKind as _, MapFiles};
 use proxy_lint::{Finding, Kind, Options, Proxy, lint};
 
 const NGINX: &str = include_str!("good.conf");

@@ -5,6 +5,7 @@ mod bundle;
 mod decide;
 mod examples;
 mod explain;
+mod findings;
 mod import;
 mod lint_envoy;
 mod lint_proxy;

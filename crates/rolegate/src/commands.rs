@@ -12,6 +12,7 @@ pub(crate) mod diff;
 mod edited_file;
 pub(crate) mod explain;
 mod fetched;
+mod findings;
 pub(crate) mod hash_password;
 pub(crate) mod health;
 pub(crate) mod import;

@@ -6,7 +6,7 @@ use clap::Args;
 use envoy_lint::Kind;
 
 use super::Format;
-use crate::error::InvalidValue;
+use super::findings::finding_kind;
 
 /// The arguments of `lint-envoy`.
 #[derive(Args, Debug)]
@@ -20,7 +20,7 @@ pub struct LintEnvoyArgs {
     pub(crate) file: PathBuf,
     /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one
     /// finding by a comment: `# accept: NAME because REASON`.
-    #[arg(long, value_name = "NAME", value_parser = kind)]
+    #[arg(long, value_name = "NAME", value_parser = finding_kind::<Kind>)]
     pub(crate) accept: Vec<Kind>,
     /// Fail on notes too.
     #[arg(long)]
@@ -28,16 +28,4 @@ pub struct LintEnvoyArgs {
     /// Output format.
     #[arg(long, visible_alias = "format", value_enum, default_value_t)]
     pub(crate) output: Format,
-}
-
-fn kind(name: &str) -> Result<Kind, InvalidValue> {
-    let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    if let Some(kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
-        return Ok(*kind);
-    }
-    let help = match document::closest(name, names.iter().copied()) {
-        Some(close) => format!("did you mean `{close}`?"),
-        None => format!("there are {}", names.join(", ")),
-    };
-    Err(InvalidValue(format!("no finding is called `{name}`: {help}")))
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use proxy_lint::{Kind, Proxy};
 
 use super::Format;
-use crate::error::InvalidValue;
+use super::findings::finding_kind;
 
 /// The arguments of `lint-proxy`.
 #[derive(Args, Debug)]
@@ -24,7 +24,7 @@ pub struct LintProxyArgs {
     pub(crate) identity_header: Vec<String>,
     /// Accept findings with this name; repeat the flag for more than one. The file accepts one
     /// finding by a comment: `# accept: NAME because REASON`.
-    #[arg(long, value_name = "NAME", value_parser = kind)]
+    #[arg(long, value_name = "NAME", value_parser = finding_kind::<Kind>)]
     pub(crate) accept: Vec<Kind>,
     /// Fail on notes too.
     #[arg(long)]
@@ -52,16 +52,4 @@ impl LintProxyArgs {
             None => Proxy::of_file(&self.file),
         }
     }
-}
-
-fn kind(name: &str) -> Result<Kind, InvalidValue> {
-    let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    if let Some(kind) = Kind::ALL.iter().find(|kind| kind.name() == name) {
-        return Ok(*kind);
-    }
-    let help = match document::closest(name, names.iter().copied()) {
-        Some(close) => format!("did you mean `{close}`?"),
-        None => format!("there are {}", names.join(", ")),
-    };
-    Err(InvalidValue(format!("no finding is called `{name}`: {help}")))
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use document::{Files, MapFiles};
-use proxy_lint::{Finding, Options, Severity};
+use proxy_lint::Options;
 use runtime::files::RecordedFiles;
-use serde::Serialize;
 
+use super::findings;
 use super::import::read;
-use crate::cli::{Format, LintProxyArgs};
+use crate::cli::LintProxyArgs;
 use crate::error::{CommandError, Exit};
-use crate::output::{Output, PlaceReport, counted};
+use crate::output::Output;
 
 /// Prints every finding, then a summary.
 pub(crate) fn run(args: &LintProxyArgs, output: &mut Output) -> Result<Exit, CommandError> {
@@ -31,60 +31,6 @@ pub(crate) fn run(args: &LintProxyArgs, output: &mut Output) -> Result<Exit, Com
         identity_headers: &identity_headers,
         accepted: &args.accept,
     };
-    let findings = proxy_lint::lint(files, file, options)?;
-    let ok = findings.iter().all(|f| !args.strict && f.kind.severity() == Severity::Note);
-    match output.format {
-        Format::Json => {
-            let findings = findings.iter().map(FindingReport::new).collect();
-            output.json(&Report { ok, findings });
-        }
-        Format::Text => {
-            findings.iter().for_each(|finding| output.line(finding));
-            output.line(summary(file, &findings, ok));
-        }
-    }
-    Ok(if ok { Exit::Success } else { Exit::No })
-}
-
-/// Findings as JSON.
-#[derive(Serialize)]
-struct Report<'a> {
-    ok: bool,
-    findings: Vec<FindingReport<'a>>,
-}
-
-#[derive(Serialize)]
-struct FindingReport<'a> {
-    severity: &'static str,
-    name: &'static str,
-    #[serde(flatten)]
-    at: PlaceReport<'a>,
-    message: &'a str,
-    fix: &'a str,
-}
-
-impl<'a> FindingReport<'a> {
-    fn new(finding: &'a Finding) -> Self {
-        Self {
-            severity: finding.kind.severity().name(),
-            name: finding.kind.name(),
-            at: PlaceReport::new(&finding.at),
-            message: &finding.message,
-            fix: &finding.fix,
-        }
-    }
-}
-
-fn summary(file: &Path, findings: &[Finding], ok: bool) -> String {
-    let mut parts = Vec::from_iter(ok.then(|| "ok".to_owned()));
-    for severity in [Severity::Unsafe, Severity::Broken, Severity::Note] {
-        let number = findings.iter().filter(|f| f.kind.severity() == severity).count();
-        if number > 0 {
-            parts.push(match severity {
-                Severity::Note => counted(number, "note"),
-                Severity::Unsafe | Severity::Broken => format!("{number} {}", severity.name()),
-            });
-        }
-    }
-    format!("{}: {}", file.display(), parts.join(", "))
+    let found = proxy_lint::lint(files, file, options)?;
+    Ok(findings::print(file, &found, args.strict, output))
 }

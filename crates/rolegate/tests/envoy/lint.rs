@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use envoy_lint::{Kind, Severity, lint};
+use document::{FindingKind as _, FindingSeverity};
+use envoy_lint::{Kind, lint};
 use rcgen::{CertificateParams, KeyPair};
 use testbed::client::{Answer, Connection, Version};
 
@@ -26,7 +27,8 @@ async fn with_mistake(kind: Kind, from: &str, to: &str) -> Running {
 /// What is found that is more than a note.
 fn kinds(text: &str) -> Vec<Kind> {
     let findings = lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap();
-    let counted = findings.iter().filter(|finding| finding.kind.severity() != Severity::Note);
+    let counted =
+        findings.iter().filter(|finding| finding.kind.severity() != FindingSeverity::Note);
     counted.map(|finding| finding.kind).collect()
 }
 
@@ -47,7 +49,7 @@ async fn without_a_mistake_nothing_is_found_and_nobody_passes() {
     let running = start(unix, &[]).await;
     let findings = lint(Path::new("envoy.yaml"), running.text.as_bytes(), &[]).unwrap();
     assert!(
-        findings.iter().all(|finding| finding.kind.severity() == Severity::Note),
+        findings.iter().all(|finding| finding.kind.severity() == FindingSeverity::Note),
         "{findings:?}"
     );
     assert_eq!(status(&running, "/secret", &[]).await, 401);

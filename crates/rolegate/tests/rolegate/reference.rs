@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use document::{Node, Reader, Value, Warning};
+use document::{FindingKind as _, Node, Reader, Value, Warning};
 
 use crate::process::run;
 
