@@ -6,8 +6,7 @@
 //!   section `authzen` of the policy says;
 //! * `decide`: has the authorizer decide about them.
 //!
-//! Whoever asks is trusted to name the subject and its properties: the listener has authenticated
-//! it. Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
+//! A client is trusted to name the subject and its properties: the listener has authenticated it. Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

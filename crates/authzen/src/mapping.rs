@@ -24,10 +24,10 @@ impl Target {
     /// segment cannot hold its `id`.
     pub(crate) fn new(question: &Evaluation, authzen: &AuthZen) -> Self {
         let method = authzen.method(&question.action);
-        let known = authzen.resource(&question.resource.kind);
-        let place = known.and_then(|known| {
-            let host = known.host.as_deref().unwrap_or_default();
-            Some((host.to_owned(), known.path.with_id(&question.resource.id)?))
+        let kind = authzen.resource(&question.resource.kind);
+        let place = kind.and_then(|kind| {
+            let host = kind.host.as_deref().unwrap_or_default();
+            Some((host.to_owned(), kind.path.with_id(&question.resource.id)?))
         });
         let (host, path) = place.unwrap_or_default();
         Self { method, host, path }
@@ -44,7 +44,7 @@ pub(crate) fn caller(
     authzen: &AuthZen,
     authorizer: &Authorizer,
 ) -> Result<Subject, CredentialsError> {
-    let known = authzen.subject(&subject.kind).ok_or(CredentialsError::UnknownIssuer)?;
+    let kind = authzen.subject(&subject.kind).ok_or(CredentialsError::UnknownIssuer)?;
     match authorizer.backend(host) {
         Backend::Rules(_) => {}
         // Its roles decide about bodies, too, which a question does not have.
@@ -54,20 +54,20 @@ pub(crate) fn caller(
         return Err(CredentialsError::MalformedClaims);
     }
     let issuers = &authorizer.loaded().policy.identity.jwt;
-    let named = match &known.issuer {
+    let issuer = match &kind.issuer {
         Some(name) => Some(issuer_named(name, issuers)?),
         None => None,
     };
-    let group_prefix = named.map_or("", |(_, issuer)| &issuer.group_prefix);
-    let groups = identity::names(&subject.properties, known.groups.as_ref(), group_prefix)?;
-    let mut caller = match named {
+    let group_prefix = issuer.map_or("", |(_, issuer)| &issuer.group_prefix);
+    let groups = identity::names(&subject.properties, kind.groups.as_ref(), group_prefix)?;
+    let mut caller = match issuer {
         Some((source, issuer)) => {
             let user = with_prefix(&issuer.user_prefix, &subject.id);
             unverified_subject::<Arc<str>>(&user, Some(source), &groups, &[])
         }
         None => Explainer::new(authorizer).subject_named(host, &subject.id, &groups, &[])?,
     };
-    caller.roles.extend(identity::names(&subject.properties, known.roles.as_ref(), "")?);
+    caller.roles.extend(identity::names(&subject.properties, kind.roles.as_ref(), "")?);
     if let Some((_, issuer)) = numbered(issuers).find(|(source, _)| caller.source == Some(*source))
     {
         identity::check_required(&subject.properties, &issuer.require)?;
@@ -82,8 +82,9 @@ fn issuer_named<'p>(
     name: &str,
     issuers: &'p [Issuer],
 ) -> Result<(SourceId, &'p Issuer), CredentialsError> {
-    let found = numbered(issuers).find(|(_, issuer)| *issuer.issuer == *name);
-    found.ok_or(CredentialsError::UnknownIssuer)
+    numbered(issuers)
+        .find(|(_, issuer)| *issuer.issuer == *name)
+        .ok_or(CredentialsError::UnknownIssuer)
 }
 
 fn numbered(issuers: &[Issuer]) -> impl Iterator<Item = (SourceId, &Issuer)> {

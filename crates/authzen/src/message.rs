@@ -172,11 +172,11 @@ impl Parts {
         let Value::Object(members) = item else {
             return Err(Malformed::WrongType("evaluations".to_owned(), "an array of objects"));
         };
-        let own = Self::read(members)?;
+        let parts = Self::read(members)?;
         let parts = Self {
-            subject: own.subject.or_else(|| self.subject.clone()),
-            action: own.action.or_else(|| self.action.clone()),
-            resource: own.resource.or_else(|| self.resource.clone()),
+            subject: parts.subject.or_else(|| self.subject.clone()),
+            action: parts.action.or_else(|| self.action.clone()),
+            resource: parts.resource.or_else(|| self.resource.clone()),
         };
         parts.complete()
     }

@@ -422,9 +422,9 @@ impl<T: HeapSize> Authenticator<T> {
             Lookup::Expired => true,
             Lookup::Missing => false,
         };
-        let asked = self.issuers.iter().position(|issuer| issuer.introspection().is_some());
-        let asked = asked.filter(|_| jwt::is_opaque(text));
-        if asked.is_some()
+        let introspecting = self.issuers.iter().position(|issuer| issuer.introspection().is_some());
+        let introspecting = introspecting.filter(|_| jwt::is_opaque(text));
+        if introspecting.is_some()
             && let Lookup::Valid(refused) = self.refused.find(cache_key, now)
         {
             return Err(refused.value.into());
@@ -434,7 +434,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Ok(resolved?);
         }
         let issuers = Arc::clone(&self.issuers);
-        let credentials = match (asked, str::from_utf8(text)) {
+        let credentials = match (introspecting, str::from_utf8(text)) {
             (Some(issuer), Ok(text)) => {
                 let token = Zeroizing::new(text.into());
                 PendingCredentials::Opaque { token, issuers, issuer }
@@ -443,7 +443,7 @@ impl<T: HeapSize> Authenticator<T> {
                 PendingCredentials::Token { token: Zeroizing::new(text.into()), issuers, now }
             }
         };
-        let (job_key, verified_before) = (cache_key, was_verified && asked.is_some());
+        let (job_key, verified_before) = (cache_key, was_verified && introspecting.is_some());
         let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }

@@ -129,8 +129,8 @@ impl Verification {
         let PendingCredentials::Opaque { issuers, issuer, .. } = self.credentials else {
             return Err(MalformedAnswer);
         };
-        let asked = issuers.get(issuer).ok_or(MalformedAnswer)?;
-        let result = asked.read_answer(answer, now)?.map(Arc::new);
+        let issuer = issuers.get(issuer).ok_or(MalformedAnswer)?;
+        let result = issuer.read_answer(answer, now)?.map(Arc::new);
         let refused_until = Some(now.saturating_add(REFUSED));
         let credentials = CredentialsResult::Token { result, issuers, refused_until };
         Ok(VerificationResult { credentials, cache_key: self.cache_key })

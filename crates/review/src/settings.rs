@@ -310,8 +310,8 @@ impl<'p> SettingsBuilder<'p> {
                 (format!("{url}, every {refresh:?}"), Compared::Url(url, *refresh))
             }
             Keys::Introspection(Introspection { url, max_cache, .. }) => {
-                let shown = format!("introspection at {url}, cached for {max_cache:?}");
-                (shown, Compared::Url(url, *max_cache))
+                let text = format!("introspection at {url}, cached for {max_cache:?}");
+                (text, Compared::Url(url, *max_cache))
             }
         };
         self.add(&[path, "keys"], Some(shown), compared);

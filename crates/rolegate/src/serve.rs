@@ -40,8 +40,8 @@ const WITHOUT_TLS: &str = "other machines can reach this address, and passwords 
     or a Unix socket";
 
 /// A warning about `http-trusted`.
-const TRUSTS_EVERYBODY: &str = "`http-trusted` has all addresses, so whoever reaches `http` says \
-    which client and which request a question is about: name the networks of the proxies only";
+const TRUSTS_EVERYBODY: &str = "`http-trusted` has all addresses, so anybody who reaches `http` \
+    can name any client and any request: name the networks of the proxies only";
 
 /// The settings to lower if the system cannot create all threads.
 const THREAD_SETTINGS: &str = "`threads` and `hash-threads`";

@@ -77,8 +77,8 @@ impl Asker {
             Some(runtime) => runtime,
             None => Builder::new_current_thread().enable_all().build()?,
         };
-        let asked = async { tokio::time::timeout(TIMEOUT, ask(&client, question)).await };
-        let answer = runtime.block_on(asked).unwrap_or(Err(AskError::Timeout));
+        let asking = async { tokio::time::timeout(TIMEOUT, ask(&client, question)).await };
+        let answer = runtime.block_on(asking).unwrap_or(Err(AskError::Timeout));
         self.runtime = Some(runtime);
         answer
     }

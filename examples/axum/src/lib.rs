@@ -22,7 +22,7 @@ pub fn service(authorizer: Authorizer) -> Authorize<Router> {
     AuthorizeLayer::new(Arc::new(authorizer)).layer(router)
 }
 
-/// Whoever calls, as the policy says: the layer has replaced what the client sent.
+/// The caller, as the policy says: the layer has replaced what the client sent.
 async fn who(headers: HeaderMap) -> String {
     let user = headers.get("x-user").and_then(|user| user.to_str().ok());
     format!("{}\n", user.unwrap_or("nobody"))

@@ -26,8 +26,8 @@ pub struct ForwardAuthSettings {
 
     /// Networks of the proxies that may ask, such as `10.0.0.0/8`.
     ///
-    /// Other addresses get 403. Required on TCP without `tls-client-ca`: whoever may ask can name
-    /// any client as the one who asks.
+    /// Other addresses get 403. Required on TCP without `tls-client-ca`: a peer that
+    /// may ask can name any client.
     #[arg(long, value_name = "NETWORK", value_delimiter = ',')]
     pub http_trusted: Vec<TrustedNetwork>,
 
@@ -47,8 +47,8 @@ pub enum SettingsError {
     /// Anybody could ask.
     #[error(
         "`http` needs `http-trusted`, the networks of the proxies, such as `http-trusted: \
-         127.0.0.1/32`: whoever may ask says which client and which request it is about. Only a \
-         Unix socket (`http: unix:PATH`) and mutual TLS (`tls-client-ca`) need none"
+         127.0.0.1/32`: a peer that may ask can name any client and any request. Only a Unix \
+         socket (`http: unix:PATH`) and mutual TLS (`tls-client-ca`) need none"
     )]
     NoTrusted,
 }
