@@ -176,6 +176,10 @@ fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Groups => join(
             template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),
         ),
+        Piece::Actor => {
+            let actor = template.subject.and_then(|subject| subject.actor.as_ref());
+            actor.map(|actor| actor.user.to_string()).unwrap_or_default()
+        }
         Piece::Revision => template.revision.to_owned(),
         Piece::Claim(path) => {
             let claim = template.subject.and_then(|subject| identity::claim(subject, path));

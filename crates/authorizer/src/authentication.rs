@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use identity::{
-    Authenticator, CachedSubject, Credentials, CredentialsError, HeapSize, LocalCache,
+    Authenticator, CachedSubject, Certificate, Credentials, CredentialsError, HeapSize, LocalCache,
     NotAuthenticated, Subject, UnixTime, VerificationResult,
 };
 
@@ -45,7 +45,8 @@ impl Authentication<'_> {
         !matches!(self, Self::Assumed(..) | Self::Prepared(_))
     }
 
-    /// The caller. `attach` computes the data of the backend for a subject that is in no cache.
+    /// The caller. `attach` computes the data of the backend for a subject that is in no cache. An
+    /// assumed caller has the actor of `certificate`, if one is required.
     ///
     /// # Errors
     /// If its credentials are invalid. [`NotAuthenticated::Pending`] only if they are verified by
@@ -53,7 +54,7 @@ impl Authentication<'_> {
     pub(crate) fn caller<'c, D: HeapSize + Send + Sync + 'static>(
         self,
         authenticator: &Authenticator<D>,
-        credentials: Option<Credentials<'_>>,
+        (credentials, certificate): (Option<Credentials<'_>>, Option<Certificate<'_>>),
         now: UnixTime,
         cache: &'c mut LocalCache<D>,
         attach: impl Fn(&Subject, Trust) -> D,
@@ -71,11 +72,18 @@ impl Authentication<'_> {
             }
             Self::Assumed(caller, trust) => {
                 let Some(subject) = caller? else { return Ok(None) };
+                let subject = authenticator.with_required_actor(subject, certificate)?;
                 let attached = attach(&subject, trust);
                 Ok(Some(cache.keep_until_next_call(Arc::new(CachedSubject { subject, attached }))))
             }
             Self::Prepared(caller) => match Arc::clone(caller?).downcast::<CachedSubject<D>>() {
-                Ok(cached) => Ok(Some(cache.keep_until_next_call(cached))),
+                Ok(cached) => {
+                    // It was prepared for requests with any certificate.
+                    if authenticator.requires_both() && cached.subject.actor.is_none() {
+                        return Err(CredentialsError::IncompleteCredentials.into());
+                    }
+                    Ok(Some(cache.keep_until_next_call(cached)))
+                }
                 // The caller was prepared for the other backend.
                 Err(_) => Err(CredentialsError::UnsupportedScheme.into()),
             },

@@ -89,7 +89,8 @@ impl Cluster {
         };
         let caller = authentication.caller(
             &self.authenticator,
-            credentials,
+            // No caller has an actor here: see the parser of policies.
+            (credentials, None),
             now,
             cluster_callers,
             |subject, trust| self.caller(responder, subject, trust),

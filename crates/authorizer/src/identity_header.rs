@@ -74,7 +74,7 @@ impl IdentitySigner {
             IdentityFormat::Compact => keys::secret(&settings.keys).map(Key::Compact),
         }?;
         let signer = Self { settings: settings.clone(), key };
-        match signer.sign(&[], ("", &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {
+        match signer.sign(&[], ("", None, &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {
             Ok(_) => Ok(signer),
             Err(NotSigned) => {
                 let message = "the identity header cannot be signed: the key does not work, or \
@@ -103,7 +103,9 @@ impl IdentitySigner {
             subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
         let settings = self.settings.issuer.len() + self.settings.audience.len();
-        let plain = 300 + settings + subject.user.len() + parts.map(|len| len + 4).sum::<usize>();
+        let actor = subject.actor.as_ref().map_or(0, |actor| actor.user.len() + 20);
+        let plain =
+            300 + settings + subject.user.len() + actor + parts.map(|len| len + 4).sum::<usize>();
         SignedIdentity { signed: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
     }
 
@@ -142,7 +144,8 @@ impl IdentitySigner {
         let groups: Vec<&str> = subject.groups.iter().map(|group| &**group).collect();
         let roles = roles();
         let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
-        let subject = (&*subject.user, groups.as_slice(), revision);
+        let actor = subject.actor.as_ref().map(|actor| &*actor.user);
+        let subject = (&*subject.user, actor, groups.as_slice(), revision);
         value.push_str(&self.sign(&identity.claims, subject, &roles, (now, expires))?);
         let signed = SignedValue { value: value.as_str().into(), renewal };
         identity.signed.store(Some(Arc::new(signed)));
@@ -152,7 +155,7 @@ impl IdentitySigner {
     fn sign(
         &self,
         claims: &[(usize, Box<str>)],
-        (user, groups, revision): (&str, &[&str], &str),
+        (user, actor, groups, revision): (&str, Option<&str>, &[&str], &str),
         roles: &[&str],
         (issued, expires): (UnixTime, UnixTime),
     ) -> Result<String, NotSigned> {
@@ -171,6 +174,10 @@ impl IdentitySigner {
                 for (name, text) in claims {
                     let value: Value = serde_json::from_str(text).map_err(|_| NotSigned)?;
                     payload.insert(name.to_owned(), value);
+                }
+                // RFC 8693, 4.1. It wins over a claim of this name.
+                if let Some(actor) = actor {
+                    payload.insert("act".to_owned(), json!({ "sub": actor }));
                 }
                 let mut token = header.clone();
                 URL_SAFE_NO_PAD.encode_string(Value::Object(payload).to_string(), &mut token);

@@ -363,6 +363,19 @@ impl Authorizer {
         request::credentials(request, self.backend(request.host).identity())
     }
 
+    /// The assumed caller of a request, with the actor of its certificate if the policy requires one.
+    ///
+    /// # Errors
+    /// If the certificate is missing, invalid, or the caller's own.
+    pub fn with_required_actor(
+        &self,
+        request: &Request<'_>,
+        subject: Subject,
+    ) -> Result<Subject, CredentialsError> {
+        let authenticator = &self.rules.authenticator;
+        authenticator.with_required_actor(subject, self.certificate(request))
+    }
+
     /// The certificate of a request's client, if this policy reads it.
     #[must_use]
     pub fn certificate<'r>(&self, request: &Request<'r>) -> Option<Certificate<'r>> {

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use identity::{Certificate, Credentials, LastElement, MalformedXfcc};
+use identity::{Certificate, Credentials, LastElement, MalformedXfcc, UserCredentials};
 use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::model::{Identity, XFCC};
 use search::RequestBody;
@@ -137,7 +137,8 @@ pub(crate) fn credentials<'a>(
 /// The credentials of a request. The `Authorization` header is not a list, so a second line is
 /// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
 /// line. An API key is denied beside any other credentials, since only one of them would count, and
-/// so is a token in a place of its own. Without credentials in a header, those are the certificate of the client.
+/// so is a token in a place of its own. Without credentials in a header, those are the
+/// certificate of the client; where the policy requires both, one is beside the other.
 fn find_credentials<'a>(
     request: &Request<'a>,
     identity: &Identity,
@@ -161,12 +162,20 @@ fn find_credentials<'a>(
         }
     }
     let certificate = certificate(request, identity)?;
-    let credentials = match (authorization, api_key, token) {
-        (None, None, None) => certificate.map(Credentials::Certificate),
-        (Some(value), None, None) => Some(Credentials::Authorization(value)),
-        (None, Some(key), None) => Some(Credentials::ApiKey(key)),
-        (None, None, Some(token)) => Some(Credentials::Token(token)),
+    let user = match (authorization, api_key, token) {
+        (None, None, None) => None,
+        (Some(value), None, None) => Some(UserCredentials::Authorization(value)),
+        (None, Some(key), None) => Some(UserCredentials::ApiKey(key)),
+        (None, None, Some(token)) => Some(UserCredentials::Token(token)),
         (_, _, _) => return Err(Reason::SeveralCredentials),
+    };
+    let requires_both = identity.combine_both.is_some();
+    let credentials = match (user, certificate) {
+        (None, certificate) => certificate.map(Credentials::Certificate),
+        (Some(user), Some(certificate)) if requires_both => {
+            Some(Credentials::Both(user, certificate))
+        }
+        (Some(user), _) => Some(user.into()),
     };
     Ok((credentials, certificate))
 }
@@ -219,6 +228,7 @@ pub(crate) fn certificate<'a>(
 /// a token of 900 bytes (November 2026). Any other value must be validated first, before it is
 /// verified and before it is denied for another reason.
 pub(crate) fn validate_credentials(credentials: Option<Credentials<'_>>) -> Result<(), Reason> {
+    let credentials = credentials.map(Credentials::of_user);
     let Some(Credentials::Authorization(value)) = credentials else { return Ok(()) };
     // A single pass without an early exit, so the compiler vectorizes it: tokens are long.
     let (comma, control) = value.iter().fold((false, false), |(comma, control), byte| {

@@ -130,7 +130,7 @@ impl Rules {
         let reads_credentials = authentication.reads_credentials();
         let caller = authentication.caller(
             &self.authenticator,
-            credentials,
+            (credentials, parsed.certificate),
             now,
             callers,
             |subject, trust| self.caller(responder, subject, trust),
@@ -284,14 +284,11 @@ impl Rules {
         subject: &Subject,
         trust: Trust,
     ) -> RulesCaller {
-        let [groups, roles] =
-            [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
-        let roles = self.engine.roles_of(&subject.user, groups, roles);
+        let (roles, conditions) = self.roles_and_conditions(Some(subject));
         let inputs = conditions::caller_inputs(Some(subject));
         let has_claims = subject.claims.is_object();
         let read_claims =
             has_claims.then(|| self.recorded_variables.record_claims(&inputs)).flatten();
-        let conditions = self.engine.caller_conditions(&roles, inputs);
         let names = self.engine.certain_role_names(&roles, conditions.as_ref());
         let is_uncertain = responder.shows_roles
             && conditions.as_ref().is_some_and(CallerConditions::has_uncertain_roles);
@@ -335,14 +332,33 @@ impl Rules {
         }
     }
 
-    /// The data of conditions for a caller with these roles; anonymous without a subject.
+    /// The roles of a caller, those that its actor has, too, if it has an actor; and the other data
+    /// that decisions about it need. Anonymous without a subject.
     #[must_use]
-    pub fn caller_conditions(
+    pub fn roles_and_conditions(
         &self,
-        roles: &RoleSet,
         subject: Option<&Subject>,
-    ) -> Option<CallerConditions> {
-        self.engine.caller_conditions(roles, conditions::caller_inputs(subject))
+    ) -> (RoleSet, Option<CallerConditions>) {
+        let inputs = conditions::caller_inputs(subject);
+        let roles = self.roles_without_actor(subject);
+        match subject.and_then(|subject| subject.actor.as_deref()) {
+            Some(actor) => {
+                let of_actor = self.roles_without_actor(Some(actor));
+                let (common, conditions) = self.engine.both(&roles, &of_actor, inputs);
+                (common, Some(conditions))
+            }
+            None => {
+                let conditions = self.engine.caller_conditions(&roles, inputs);
+                (roles, conditions)
+            }
+        }
+    }
+
+    fn roles_without_actor(&self, subject: Option<&Subject>) -> RoleSet {
+        let Some(subject) = subject else { return self.engine.anonymous().clone() };
+        let [groups, roles] =
+            [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
+        self.engine.roles_of(&subject.user, groups, roles)
     }
 
     /// Whether a condition depends on the query, the address or certificate of the client, or a

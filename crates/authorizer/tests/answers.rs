@@ -43,7 +43,15 @@ fn authorizer(policy: &str) -> Authorizer {
 
 fn subject(user: &str, groups: &[&str], claims: Value) -> Subject {
     let groups = groups.iter().map(|group| Arc::from(*group)).collect();
-    Subject { user: user.into(), issuer: None, source: None, groups, roles: Vec::new(), claims }
+    Subject {
+        user: user.into(),
+        issuer: None,
+        source: None,
+        groups,
+        roles: Vec::new(),
+        claims,
+        actor: None,
+    }
 }
 
 /// What is set and removed on an allowed `GET /x` with these headers.

@@ -195,6 +195,7 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
         groups: Vec::new(),
         roles: Vec::new(),
         claims: Value::Null,
+        actor: None,
     };
     let mut scratch = Scratch::default();
     let Verdict::Allowed(allowed) = signer.check_as(&request, Ok(Some(subject)), &mut scratch, NOW)

@@ -1,6 +1,7 @@
 //! The tests of this crate, in one program: each of its own would be linked again with all that the
 //! crate uses.
 
+mod actors;
 mod alloc;
 mod answers;
 mod api_keys;

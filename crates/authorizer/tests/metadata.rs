@@ -48,7 +48,7 @@ fn authorizer(policy: &str) -> Authorizer {
 fn caller(groups: &[&str], claims: Value) -> Option<Subject> {
     let groups = groups.iter().map(|group| Arc::from(*group)).collect();
     let (issuer, source, roles) = (None, None, Vec::new());
-    Some(Subject { user: "ann".into(), issuer, source, groups, roles, claims })
+    Some(Subject { user: "ann".into(), issuer, source, groups, roles, claims, actor: None })
 }
 
 fn json_of(value: MetadataValue<'_>) -> Value {

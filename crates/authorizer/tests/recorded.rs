@@ -44,6 +44,7 @@ fn recorded(when: &str, headers: &[(&str, &str)], claims: Option<Value>) -> Valu
         groups: Vec::new(),
         roles: Vec::new(),
         claims,
+        actor: None,
     });
     let mut scratch = Scratch::default();
     let verdict = authorizer.check_as(&request, Ok(subject), &mut scratch, NOW);

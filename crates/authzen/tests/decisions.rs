@@ -125,7 +125,12 @@ fn decisions_are_those_of_the_reference() {
     let callers: [(Value, Caller<'_>); 7] = [
         (
             user("alice"),
-            Caller { user: Some("alice"), source: basic, groups: vec!["staff"], roles: vec![] },
+            Caller {
+                user: Some("alice"),
+                source: basic,
+                groups: vec!["staff"],
+                ..Caller::default()
+            },
         ),
         (user("bob"), Caller { user: Some("bob"), source: basic, ..Caller::default() }),
         // Names with the prefix of an issuer are of its users.
@@ -136,12 +141,22 @@ fn decisions_are_those_of_the_reference() {
         ),
         (
             json!({ "type": "person", "id": "dan", "properties": { "groups": ["crew"] } }),
-            Caller { user: Some("id:dan"), source: issuer, groups: vec!["id:crew"], roles: vec![] },
+            Caller {
+                user: Some("id:dan"),
+                source: issuer,
+                groups: vec!["id:crew"],
+                ..Caller::default()
+            },
         ),
         // `roles_from_token` of the issuer limits its users' roles.
         (
             json!({ "type": "person", "id": "dan", "properties": { "roles": "auditor wide" } }),
-            Caller { user: Some("id:dan"), source: issuer, groups: vec![], roles: vec!["auditor"] },
+            Caller {
+                user: Some("id:dan"),
+                source: issuer,
+                roles: vec!["auditor"],
+                ..Caller::default()
+            },
         ),
         (
             json!({
@@ -153,6 +168,7 @@ fn decisions_are_those_of_the_reference() {
                 source: basic,
                 groups: vec!["staff"],
                 roles: vec!["wide"],
+                actor: None,
             },
         ),
     ];

@@ -75,15 +75,32 @@ enum OriginKind {
     Role,
 }
 
-/// The data that conditions need about a caller, computed once for all its requests.
+/// The data that decisions need about a caller besides its roles, computed once for all its
+/// requests.
 #[derive(Debug)]
 pub struct CallerConditions {
     /// The values of the parts that depend on the caller alone.
     values: Box<[CachedPart]>,
-    /// The roles that a condition may take from it, each after the roles that extend it.
+    /// How it has its roles.
+    held: HeldRoles,
+    /// If it is a user for whom an actor calls, the two of them.
+    parties: Option<Box<[Party; 2]>>,
+}
+
+/// How a caller has the roles that a condition may take from it.
+#[derive(Debug, Default)]
+struct HeldRoles {
+    /// These roles, each after the roles that extend it.
     roles: Box<[HeldRole]>,
-    /// The roles that it has only for some requests, sorted.
+    /// Those that it has only for some requests, sorted.
     uncertain: Box<[RoleId]>,
+}
+
+/// A user for whom an actor calls, or the actor, with the roles that it has alone.
+#[derive(Debug)]
+pub(crate) struct Party {
+    pub(crate) roles: RoleSet,
+    held: HeldRoles,
 }
 
 #[derive(Debug)]
@@ -118,6 +135,8 @@ pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
     request: AccessRequest<'r>,
     inputs: &'r ConditionInputs<'r>,
+    /// The one of two callers whose roles count; `None` for those that both have.
+    party: Option<&'r Party>,
 }
 
 impl Conditions {
@@ -208,6 +227,49 @@ impl Conditions {
         caller: CallerInputs<'n>,
         role_name: impl Fn(RoleId) -> Option<&'n str>,
     ) -> CallerConditions {
+        let held = self.held_roles(roles);
+        let values = self.values(roles, &held.uncertain, caller, role_name);
+        CallerConditions { values, held, parties: None }
+    }
+
+    /// The data of a user with the first of these roles, for whom an actor with the second calls,
+    /// and the roles that both have. Conditions are about the user: `caller` has its variables.
+    pub(crate) fn for_both<'n>(
+        &self,
+        parties: [&RoleSet; 2],
+        caller: CallerInputs<'n>,
+        role_name: impl Fn(RoleId) -> Option<&'n str>,
+    ) -> (RoleSet, CallerConditions) {
+        let [user, actor] = parties;
+        let common = user.intersection(actor);
+        let parties =
+            parties.map(|roles| Party { roles: roles.clone(), held: self.held_roles(roles) });
+        let uncertain = parties.iter().flat_map(|party| &party.held.uncertain).copied();
+        let mut uncertain: Vec<RoleId> = uncertain.filter(|role| common.contains(*role)).collect();
+        uncertain.sort_unstable();
+        uncertain.dedup();
+        let values = self.values(&common, &uncertain, caller, role_name);
+        let held = HeldRoles { roles: Box::default(), uncertain: uncertain.into() };
+        (common, CallerConditions { values, held, parties: Some(Box::new(parties)) })
+    }
+
+    /// The values of the parts that depend on the caller alone. Only the roles that are not
+    /// uncertain are in the variable `roles`.
+    fn values<'n>(
+        &self,
+        roles: &RoleSet,
+        uncertain: &[RoleId],
+        caller: CallerInputs<'n>,
+        role_name: impl Fn(RoleId) -> Option<&'n str>,
+    ) -> Box<[CachedPart]> {
+        let certain = roles.iter().filter(|role| uncertain.binary_search(role).is_err());
+        let names = certain.filter_map(role_name);
+        let names = names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect();
+        self.caller_parts.values(&CallerInputs { roles: names, ..caller })
+    }
+
+    /// How a caller with these roles has those that a condition may take from it.
+    fn held_roles(&self, roles: &RoleSet) -> HeldRoles {
         let mut held: Vec<HeldRole> = Vec::new();
         let mut indices: HashMap<RoleId, usize> = HashMap::new();
         let mut is_certain: Vec<bool> = Vec::new();
@@ -235,15 +297,7 @@ impl Conditions {
         let uncertain = held.iter().zip(is_certain).filter(|(_, is_certain)| !is_certain);
         let mut uncertain: Vec<RoleId> = uncertain.map(|(held, _)| held.role).collect();
         uncertain.sort_unstable();
-        let certain = roles.iter().filter(|role| uncertain.binary_search(role).is_err());
-        let names = certain.filter_map(role_name);
-        let names = names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect();
-        let caller = CallerInputs { roles: names, ..caller };
-        CallerConditions {
-            values: self.caller_parts.values(&caller),
-            roles: held.into(),
-            uncertain: uncertain.into(),
-        }
+        HeldRoles { roles: held.into(), uncertain: uncertain.into() }
     }
 }
 
@@ -252,22 +306,35 @@ impl CallerConditions {
     #[must_use]
     pub fn heap_size(&self) -> usize {
         let values = self.values.iter().flat_map(|part| &part.value).map(Constant::heap_size);
-        let spilled = self.roles.iter().filter(|role| role.origins.spilled());
-        size_of_val(&*self.values)
-            + values.sum::<usize>()
-            + size_of_val(&*self.roles)
-            + size_of_val(&*self.uncertain)
-            + spilled.map(|role| role.origins.len() * size_of::<HeldOrigin>()).sum::<usize>()
+        let parties = self.parties.as_ref().map_or(0, |parties| {
+            let held = parties.iter().map(|party| party.roles.heap_size() + party.held.heap_size());
+            size_of_val(&**parties) + held.sum::<usize>()
+        });
+        size_of_val(&*self.values) + values.sum::<usize>() + self.held.heap_size() + parties
+    }
+
+    /// If it is a user for whom an actor calls, the two of them.
+    pub(crate) fn parties(&self) -> Option<&[Party; 2]> {
+        self.parties.as_deref()
     }
 
     /// Whether it has a role only for some requests.
     #[must_use]
     pub fn has_uncertain_roles(&self) -> bool {
-        !self.uncertain.is_empty()
+        !self.held.uncertain.is_empty()
     }
 
     pub(crate) fn is_uncertain(&self, role: RoleId) -> bool {
-        self.uncertain.binary_search(&role).is_ok()
+        self.held.uncertain.binary_search(&role).is_ok()
+    }
+}
+
+impl HeldRoles {
+    fn heap_size(&self) -> usize {
+        let spilled = self.roles.iter().filter(|role| role.origins.spilled());
+        size_of_val(&*self.roles)
+            + size_of_val(&*self.uncertain)
+            + spilled.map(|role| role.origins.len() * size_of::<HeldOrigin>()).sum::<usize>()
     }
 }
 
@@ -276,8 +343,9 @@ impl<'r> Candidates<'r> {
         conditions: &'r Conditions,
         request: AccessRequest<'r>,
         inputs: &'r ConditionInputs<'r>,
+        party: Option<&'r Party>,
     ) -> Self {
-        Self { conditions, request, inputs }
+        Self { conditions, request, inputs, party }
     }
 
     fn inputs<'p>(&self, placeholders: Placeholders<'p>) -> Inputs<'p>
@@ -323,13 +391,25 @@ impl<'r> Candidates<'r> {
             // Only the roles that no condition can take are certain.
             return (!self.conditions.is_conditional(role)).then_some(true);
         };
-        let Some(index) = caller.roles.iter().position(|held| held.role == role) else {
+        match (self.party, caller.parties()) {
+            (Some(party), _) => self.is_held(role, &party.held, inputs),
+            (None, None) => self.is_held(role, &caller.held, inputs),
+            (None, Some([user, actor])) => {
+                and(self.is_held(role, &user.held, inputs), self.is_held(role, &actor.held, inputs))
+            }
+        }
+    }
+
+    /// Whether a caller has one of its roles.
+    fn is_held(&self, role: RoleId, held: &HeldRoles, inputs: &Inputs<'_>) -> Option<bool> {
+        let HeldRoles { roles, .. } = held;
+        let Some(index) = roles.iter().position(|held| held.role == role) else {
             return Some(true);
         };
         // The role and the conditional roles that extend it, which stand before it.
         let mut needed: SmallVec<[usize; 8]> = SmallVec::from_elem(index, 1);
         let mut next = 0;
-        while let Some(held) = needed.get(next).and_then(|index| caller.roles.get(*index)) {
+        while let Some(held) = needed.get(next).and_then(|index| roles.get(*index)) {
             next += 1;
             for origin in &held.origins {
                 if let HeldOrigin::Role(index) = origin
@@ -341,7 +421,7 @@ impl<'r> Candidates<'r> {
         }
         needed.sort_unstable();
         let mut has: SmallVec<[Option<bool>; 8]> = SmallVec::new();
-        for held in needed.iter().filter_map(|index| caller.roles.get(*index)) {
+        for held in needed.iter().filter_map(|index| roles.get(*index)) {
             let mut is_given = Some(false);
             for origin in &held.origins {
                 let by_origin = match origin {

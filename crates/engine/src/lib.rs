@@ -45,7 +45,7 @@ use policy::Policy;
 
 use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::conditions::{Candidates, Conditions};
+use crate::conditions::{Candidates, Conditions, Party};
 use crate::rows::{Rows, Search};
 use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
@@ -114,6 +114,18 @@ impl Engine {
             .then(|| self.conditions.for_caller(roles, caller, |role| self.callers.role_name(role)))
     }
 
+    /// The roles that both a user and the actor that calls for it have, and the data that decisions
+    /// need about the two. Only with this data do the `deny` rules of roles count that one of them
+    /// has. `caller` has all variables of the user except the roles.
+    pub fn both<'n>(
+        &'n self,
+        user: &RoleSet,
+        actor: &RoleSet,
+        caller: CallerInputs<'n>,
+    ) -> (RoleSet, CallerConditions) {
+        self.conditions.for_both([user, actor], caller, |role| self.callers.role_name(role))
+    }
+
     /// The names of the roles that the caller has for every request, in policy order.
     pub fn certain_role_names<'e>(
         &'e self,
@@ -135,7 +147,7 @@ impl Engine {
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Vec<&'e str> {
-        let mut search = self.search(roles, subject, request, inputs);
+        let mut search = self.search((roles, None), subject, request, inputs);
         let held = roles.iter().filter(|role| {
             !inputs.caller.is_some_and(|caller| caller.is_uncertain(*role))
                 || search.has_role(*role)
@@ -177,18 +189,32 @@ impl Engine {
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Decision {
-        self.search(roles, subject, request, inputs).decision()
+        let decision = self.search((roles, None), subject, request, inputs).decision();
+        let Some(parties) = inputs.caller.and_then(CallerConditions::parties) else {
+            return decision;
+        };
+        // Roles that only one of the two has allow nothing, but what they deny stays denied.
+        // Otherwise a user who is blocked by a role would be let in by an actor without it.
+        let denials = parties.iter().filter_map(|party| {
+            let search = self.search((&party.roles, Some(party)), subject, request, inputs);
+            match search.decision() {
+                Decision::Denied(rule) => Some(rule),
+                Decision::Allowed(_) | Decision::ConditionFailed(_) | Decision::NotAllowed => None,
+            }
+        });
+        denials.min().map_or(decision, Decision::Denied)
     }
 
+    /// Searches the rules of these roles: those that one of two callers has, or else the caller's.
     #[inline]
     fn search<'r>(
         &'r self,
-        roles: &'r RoleSet,
+        (roles, party): (&'r RoleSet, Option<&'r Party>),
         subject: Option<PatternSubject<'_>>,
         request: AccessRequest<'r>,
         inputs: &'r ConditionInputs<'r>,
     ) -> Search<'r> {
-        let candidates = Candidates::new(&self.conditions, request, inputs);
+        let candidates = Candidates::new(&self.conditions, request, inputs, party);
         let mut search = Search::new(roles, self.actions.find(request.action), candidates);
         if let Some(mut walk) = Walk::new(request.resource, subject) {
             self.scopes.roots(request.scope, |roots| walk.add_roots(roots));

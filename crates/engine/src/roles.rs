@@ -55,6 +55,14 @@ impl RoleSet {
         contains(&self.words, role).unwrap_or(false)
     }
 
+    /// The roles that are in both sets.
+    pub(crate) fn intersection(&self, other: &Self) -> Self {
+        let mut words = Words::new();
+        let common: Vec<RoleId> = self.iter().filter(|role| other.contains(*role)).collect();
+        pack(common.iter().copied(), &mut words);
+        Self::from_words(&words)
+    }
+
     /// The ids of its roles, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RoleId> + use<> {
         let words = Arc::clone(&self.words);
@@ -271,6 +279,17 @@ mod tests {
                 let wanted =
                     ours.iter().find(|role| theirs.contains(role)).map(|role| RuleId(role * 3 + 1));
                 assert_eq!(rules.lowest_common(&set(theirs)), wanted, "{ours:?} and {theirs:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_intersection_has_the_roles_of_both_sets() {
+        for ours in SETS {
+            for theirs in SETS {
+                let both: Vec<u32> =
+                    ours.iter().copied().filter(|role| theirs.contains(role)).collect();
+                assert_eq!(set(ours).intersection(&set(theirs)), set(&both));
             }
         }
     }

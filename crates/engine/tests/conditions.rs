@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use condition::{CallerInputs, Inputs};
-use engine::{AccessRequest, ConditionInputs, Decision, Engine};
-use generator::{Generator, Shape};
+use engine::{AccessRequest, ConditionInputs, Decision, Engine, RoleSet};
+use generator::{Generator, OwnedCaller, Shape};
 use policy::reference;
 
 /// `CONDITION_POLICIES=1000` compares more policies, each with 100 requests.
@@ -19,11 +19,15 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
         let mut policy = generator.policy();
         generator.add_conditions(&mut policy, 50);
         let engine = Engine::compile(&policy);
-        for _ in 0..100 {
+        for request in 0..100 {
             let caller = generator.caller();
+            // A third of the users have an actor that calls for them.
+            let actor = (request % 3 == 0 && caller.user.is_some()).then(|| generator.caller());
+            let actor = actor.filter(|actor| actor.user.is_some());
             let request = generator.request(&policy, &caller);
             let inputs = generator.inputs();
-            let borrowed = caller.borrowed();
+            let mut borrowed = caller.borrowed();
+            borrowed.actor = actor.as_ref().map(|actor| actor.borrowed().into());
             let certain = reference::certain_roles(&policy, &borrowed);
             let of_caller = CallerInputs { roles: certain, ..inputs.caller(&caller) };
             let expected = reference::decide_with(
@@ -36,15 +40,18 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
                     ..Inputs::default()
                 },
             );
-            let roles = match &caller.user {
-                None => engine.anonymous().clone(),
-                Some(user) => engine.roles_of(
-                    user,
-                    caller.groups.iter().map(String::as_str),
-                    caller.roles.iter().map(String::as_str),
-                ),
+            let (roles, conditions) = match &actor {
+                None => {
+                    let roles = roles_of(&engine, &caller);
+                    let conditions = engine.caller_conditions(&roles, inputs.caller(&caller));
+                    (roles, conditions)
+                }
+                Some(actor) => {
+                    let [user, actor] = [&caller, actor].map(|caller| roles_of(&engine, caller));
+                    let (roles, conditions) = engine.both(&user, &actor, inputs.caller(&caller));
+                    (roles, Some(conditions))
+                }
             };
-            let conditions = engine.caller_conditions(&roles, inputs.caller(&caller));
             let decision = engine.decide_with(
                 &roles,
                 caller.pattern_subject(),
@@ -57,9 +64,10 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
             );
             assert_eq!(decision, expected, "seed {seed}: {caller:?} {request:?} {inputs:?}");
             // Without the variables nothing more is allowed, and what is denied stays denied.
-            let blind = engine.decide(&roles, caller.pattern_subject(), request.borrowed());
-            if matches!(blind, Decision::Allowed(_)) {
-                assert!(matches!(decision, Decision::Allowed(_)), "seed {seed}");
+            if actor.is_none() {
+                let blind = engine.decide(&roles, caller.pattern_subject(), request.borrowed());
+                let is_allowed = |decision| matches!(decision, Decision::Allowed(_));
+                assert!(!is_allowed(blind) || is_allowed(decision), "seed {seed}");
             }
             counts[match decision {
                 Decision::Allowed(_) => 0,
@@ -71,6 +79,15 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
     }
     let total: usize = counts.iter().sum();
     assert!(counts.iter().all(|count| count * 50 > total), "{counts:?}");
+}
+
+fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
+    let [groups, roles] =
+        [&caller.groups, &caller.roles].map(|names| names.iter().map(String::as_str));
+    match &caller.user {
+        None => engine.anonymous().clone(),
+        Some(user) => engine.roles_of(user, groups, roles),
+    }
 }
 
 /// The roles in the headers of an allowed request.

@@ -35,8 +35,8 @@ use crate::subjects::{pattern_subject, unverified_subject};
 use crate::ways::{Given, Place, Position, Ways, ways_with_role};
 use crate::{Explainer, lossy, notes};
 
-pub(crate) use caller::given_roles;
 pub use caller::{ExplainedCaller, ExplainedRole, RoleSource};
+pub(crate) use caller::{denying_roles, given_roles};
 pub use cluster::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege,
     PermittingRole,
@@ -150,9 +150,10 @@ impl Explainer<'_> {
             ExplainedSubject::Given(subject) => {
                 let source = subject.source.or_else(|| backend.identity().source_of(&subject.user));
                 let subject = Subject { source, ..subject };
-                let decided = Ok(Some(self.with_issuer(&subject)));
+                let caller = self.authorizer.with_required_actor(request, subject).map(Some);
+                let decided = caller.clone().map(|caller| caller.map(|c| self.with_issuer(&c)));
                 let verdict = self.authorizer.check_as(request, decided, &mut scratch, now);
-                (verdict, Ok(Some(subject)))
+                (verdict, caller)
             }
             ExplainedSubject::Invalid(error) => {
                 (self.authorizer.check_as(request, Err(error), &mut scratch, now), Err(error))
@@ -259,14 +260,9 @@ impl Explainer<'_> {
         explanation: &mut Explanation,
     ) {
         let policy = self.policy();
-        let roles = caller.map(|subject| {
-            let [groups, roles] =
-                [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
-            rules.engine().roles_of(&subject.user, groups, roles)
-        });
-        let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
+        let (roles, conditions) = rules.roles_and_conditions(caller);
+        let roles = &roles;
         let subject = caller.map(|subject| pattern_subject(policy, subject));
-        let conditions = rules.caller_conditions(roles, caller);
         let inputs = ConditionInputs { request, caller: conditions.as_ref(), steps_left: None };
         let (path, decision) = rules.decide(parsed, roles, subject, &inputs);
         explanation.decided_on = Some(lossy(path));
@@ -282,8 +278,17 @@ impl Explainer<'_> {
         let unknown: &[VariableKind] =
             if has_no_source { &[VariableKind::Credentials] } else { &[] };
         let given = Given { request: RequestInputs { method, host, ..given }, unknown, ..actual };
-        let held = given_roles(policy, caller);
+        let mut held = given_roles(policy, caller);
         explanation.depends_on = depends_on(policy, parsed, (&held, subject), &given);
+        if let Some(actor) = caller.and_then(|caller| caller.actor.as_deref()) {
+            let of_actor = given_roles(policy, Some(actor));
+            let depends = depends_on(policy, parsed, (&of_actor, subject), &given);
+            explanation.depends_on.extend(depends);
+            explanation.depends_on.sort_unstable();
+            explanation.depends_on.dedup();
+            held.extend(of_actor);
+        }
+        let without_actor = caller.map(|caller| Subject { actor: None, ..caller.clone() });
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) | Decision::ConditionFailed(id) => {
                 let Some(rule) = policy.rule(id) else { return };
@@ -293,17 +298,19 @@ impl Explainer<'_> {
                     path,
                     subject,
                     roles: &held,
-                    possible_roles: rules.engine().role_names(roles).collect(),
+                    possible_roles: denying_roles(policy, caller),
                 };
                 explanation.conditions = deciding.conditions(&actual);
                 let (role, rule, effect) = rule;
                 explanation.rule = Some(ExplainedRule::new(role, rule, effect));
                 if matches!(decision, Decision::ConditionFailed(_)) {
                     explanation.add_missing(policy, parsed, (path, subject), [&given, &actual]);
+                    explanation.note_lacking_party(policy, without_actor.as_ref());
                 }
             }
             Decision::NotAllowed => {
                 explanation.add_missing(policy, parsed, (path, subject), [&given, &actual]);
+                explanation.note_lacking_party(policy, without_actor.as_ref());
                 let request = RequestOfSubject { policy, method, host, path, subject };
                 explanation.nearly = request.near_rules(&explanation.caller.roles, &given);
                 if explanation.nearly.is_empty() && explanation.missing.is_empty() {
@@ -350,6 +357,30 @@ impl Explanation {
             because: Some(reason.to_string()),
             ..self
         }
+    }
+
+    /// Notes which missing roles the user has and its actor lacks, or the actor has and the user
+    /// lacks.
+    fn note_lacking_party(&mut self, policy: &Policy, user: Option<&Subject>) {
+        let (Some(actor), Some(user)) = (&self.caller.actor, user) else { return };
+        let user = ExplainedCaller::by_rules(policy, Some(user));
+        let mut notes = Vec::new();
+        for MissingRole { rule, .. } in &self.missing {
+            let [of_user, of_actor] =
+                [&user, &**actor].map(|c| c.roles.iter().any(|held| held.name == rule.role));
+            let [has, lacks] = match (of_user, of_actor) {
+                (true, false) => [&user, &**actor],
+                (false, true) => [&**actor, &user],
+                _ => continue,
+            };
+            let [has, lacks] = [has, lacks].map(|c| c.user.as_deref().unwrap_or_default());
+            let role = &rule.role;
+            let note = format!("`{has}` has the role `{role}`, `{lacks}` not: both need it");
+            if !notes.contains(&note) && notes.len() < MAX_NOTES {
+                notes.push(note);
+            }
+        }
+        self.notes.extend(notes);
     }
 
     /// Adds the rules that would allow the request if the caller had their roles, and notes on

@@ -7,7 +7,7 @@ use authorizer::Request;
 use document::excerpts;
 use identity::Subject;
 use policy::Policy;
-use policy::model::{ClaimPath, Issuer};
+use policy::model::{ClaimPath, Identity, Issuer};
 use serde_json::Value;
 
 use crate::Explainer;
@@ -17,6 +17,20 @@ use crate::Explainer;
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     let path = String::from_utf8_lossy(request.path);
     hint_at_method(request).into_iter().chain(hint_at_path(&path)).collect()
+}
+
+/// How to read answers about one caller at a time, where a request may have two.
+pub(crate) fn note_on_actors(identity: &Identity) -> Option<String> {
+    let text = if identity.combine_both.is_some() {
+        "each answer is about one caller: a request needs a certificate and other credentials, and \
+         both callers need a role that allows it"
+    } else if identity.jwt.iter().any(|issuer| issuer.act.is_some()) {
+        "each answer is about one caller: if a token names an actor in `act`, both need a role that \
+         allows it"
+    } else {
+        return None;
+    };
+    Some(text.to_owned())
 }
 
 /// A hint at a common method that is in lower case.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use authorizer::{Backend, Header, ParseScratch, RecordedInputs, Request, Rules};
+use authorizer::{Backend, Header, ParseScratch, RecordedInputs, Request};
 use condition::{Attribute, Condition, Expression, Fault, Timestamp};
 use identity::{Subject, UnixTime};
 use policy::Policy;
@@ -12,6 +12,7 @@ use policy::pattern::PatternSubject;
 use serde_json::{Map, Value};
 
 use crate::Explainer;
+use crate::explanation::denying_roles;
 use crate::rules::{ExtendingRoles, has_path, is_for};
 
 /// The variables of a logged request that conditions read.
@@ -43,12 +44,12 @@ impl Explainer<'_> {
         recorded: &RecordedInputs,
     ) -> RestoredInputs {
         let mut restored = RestoredInputs::default();
-        let Backend::Rules(rules) = self.authorizer.backend(request.host) else { return restored };
+        let Backend::Rules(_) = self.authorizer.backend(request.host) else { return restored };
         let policy = self.policy();
         if policy.all_conditions().next().is_none() {
             return restored;
         }
-        let conditions = conditions_of(rules, policy, request, subject);
+        let conditions = conditions_of(policy, request, subject);
         let variables =
             conditions.into_iter().flat_map(|condition| condition.expression.variables());
         let variables: BTreeMap<String, Expression> =
@@ -174,7 +175,6 @@ impl RestoredInputs {
 
 /// The conditions that the decision about a request may depend on.
 fn conditions_of<'p>(
-    rules: &Rules,
     policy: &'p Policy,
     request: &Request<'_>,
     subject: Option<&Subject>,
@@ -184,13 +184,7 @@ fn conditions_of<'p>(
     let Ok(parsed) = authorizer::parse(request, &policy.identity, &mut scratch) else {
         return Vec::new();
     };
-    let roles = subject.map(|subject| {
-        let [groups, roles] =
-            [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
-        rules.engine().roles_of(&subject.user, groups, roles)
-    });
-    let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
-    let names: HashSet<&str> = rules.engine().role_names(roles).collect();
+    let names = denying_roles(policy, subject);
     let of_patterns = subject.map(|subject| {
         let source = subject.source.or_else(|| policy.identity.source_of(&subject.user));
         let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
@@ -228,6 +222,7 @@ fn conditions_of<'p>(
 fn is_to(grant: &Grant, subject: &Subject) -> bool {
     grant.users.contains(&subject.user)
         || grant.groups.iter().any(|group| subject.groups.contains(group))
+        || subject.actor.as_ref().is_some_and(|actor| is_to(grant, actor))
 }
 
 fn text(value: Option<Result<&Value, Fault>>) -> Option<Result<&str, Fault>> {

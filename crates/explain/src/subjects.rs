@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use authorizer::{Backend, Cluster};
+use authorizer::{Backend, Cluster, Request};
 use identity::{CredentialsError, Subject};
 use policy::Policy;
 use policy::model::{Identity, SourceId};
@@ -62,6 +62,13 @@ impl<'a> Explainer<'a> {
         names: &[String],
     ) -> Result<Option<Subject>, CredentialsError> {
         subject_of_names(self.authorizer.backend(host), names)
+    }
+
+    /// A caller with the actor of the request's certificate, if the policy requires one and the
+    /// certificate names it.
+    #[must_use]
+    pub fn with_actor(self, request: &Request<'_>, subject: Subject) -> Subject {
+        self.authorizer.with_required_actor(request, subject.clone()).unwrap_or(subject)
     }
 
     /// How callers authenticate on this host: a search cluster may have its own users in place of
@@ -126,6 +133,7 @@ pub fn unverified_subject<T: AsRef<str>>(
         groups: Vec::new(),
         roles: Vec::new(),
         claims: Value::Null,
+        actor: None,
     };
     add_names(&mut subject.groups, groups);
     add_names(&mut subject.roles, roles);
@@ -186,7 +194,7 @@ fn user_with_key<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
 
 /// See [`Explainer::is_unknown_user`].
 pub(crate) fn is_unknown_user(backend: Backend<'_>, user: &str, source: Option<SourceId>) -> bool {
-    let Identity { basic, api_keys, certificates, jwt, token_from: _ } = backend.identity();
+    let Identity { basic, api_keys, certificates, jwt, .. } = backend.identity();
     let lacks_password = basic_user(backend, user).is_none();
     let lacks_key = user_with_key(backend, user).is_none();
     let verifies = basic.as_ref().is_some_and(|basic| basic.verify);

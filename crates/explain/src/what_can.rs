@@ -16,7 +16,8 @@ use serde::Serialize;
 
 use crate::Explainer;
 use crate::conditions::{GivenHeaders, given_certificate, given_variables};
-use crate::explanation::{ExplainedCaller, given_roles};
+use crate::explanation::{ExplainedCaller, denying_roles, given_roles};
+use crate::notes::note_on_actors;
 use crate::one_line::{write_condition, write_lines};
 use crate::rules::{ExplainedRule, is_for_host};
 use crate::ways::{Given, Position, Ways, ways_of_roles, without_placeholders};
@@ -115,13 +116,7 @@ impl Explainer<'_> {
         let headers = GivenHeaders(HeaderLines(request.headers));
         let certificate = given_certificate(request);
         let variables = given_variables(request, &headers, &certificate, self.time);
-        let names = subject.map(|subject| reference::Caller {
-            user: Some(&subject.user),
-            source: subject.source,
-            groups: subject.groups.iter().map(|group| &**group).collect(),
-            roles: subject.roles.iter().map(|role| &**role).collect(),
-        });
-        let certain = reference::certain_roles(policy, &names.unwrap_or_default());
+        let certain = reference::certain_roles(policy, &reference_caller(subject));
         let variables_of_caller =
             CallerInputs { roles: certain, ..authorizer::caller_inputs(subject) };
         // Without a name, the subject stands for all callers with its roles.
@@ -136,8 +131,13 @@ impl Explainer<'_> {
         let held = given_roles(policy, subject);
         let [allow, deny] = [Effect::Allow, Effect::Deny]
             .map(|effect| ways_of_roles(policy, &held, (effect, None), &given));
+        let denying = denying_roles(policy, subject);
         for (_, role, rule, effect) in policy.rules() {
-            if !roles.contains(&*role.name) || !is_listed(rule) {
+            let has_role = match effect {
+                Effect::Allow => roles.contains(&*role.name),
+                Effect::Deny => denying.contains(&*role.name),
+            };
+            if !has_role || !is_listed(rule) {
                 continue;
             }
             let possible: Vec<&Pattern> =
@@ -164,7 +164,22 @@ impl Explainer<'_> {
                 rules.push(CallerRule { when: ways.condition(), ..rule });
             }
         }
+        if subject.is_some_and(|subject| subject.actor.is_none()) {
+            notes.extend(note_on_actors(&policy.identity));
+        }
         WhatCan { anonymous: subject.is_none(), caller, rules, notes, ..WhatCan::default() }
+    }
+}
+
+/// A caller as the reference evaluator sees it; anonymous without a subject.
+fn reference_caller(subject: Option<&Subject>) -> reference::Caller<'_> {
+    let Some(subject) = subject else { return reference::Caller::default() };
+    reference::Caller {
+        user: Some(&subject.user),
+        source: subject.source,
+        groups: subject.groups.iter().map(|group| &**group).collect(),
+        roles: subject.roles.iter().map(|role| &**role).collect(),
+        actor: subject.actor.as_ref().map(|actor| reference_caller(Some(actor)).into()),
     }
 }
 

@@ -226,6 +226,7 @@ impl Explainer<'_> {
         answer.host = Some(lossy(parsed.host));
         answer.paths = parsed.paths.all().map(lossy).collect();
         answer.callers = callers::callers(self.policy(), &matches);
+        answer.notes.extend(notes::note_on_actors(&self.policy().identity));
         if answer.rules.iter().all(|rule| rule.rule.denies)
             && let Some(path) = parsed.paths.all().next()
         {

@@ -91,6 +91,7 @@ fn explain_by(
             groups: vec!["dev-a".into()],
             roles: Vec::new(),
             claims: serde_json::json!({ "team": "red" }),
+            actor: None,
         }),
     };
     Explainer::new(authorizer).explain(&request, subject, Duration::from_secs(1_800_000_000))
@@ -414,6 +415,7 @@ fn a_claim_that_was_rounded_is_no_attribute() {
             groups: Vec::new(),
             roles: Vec::new(),
             claims,
+            actor: None,
         };
         let request = Request {
             method: b"GET",

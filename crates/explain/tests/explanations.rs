@@ -40,6 +40,7 @@ fn given(user: &str, groups: &[&str], roles: &[&str]) -> ExplainedSubject {
         groups: arcs(groups),
         roles: arcs(roles),
         claims: serde_json::Value::Null,
+        actor: None,
     })
 }
 

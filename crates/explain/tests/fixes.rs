@@ -67,6 +67,7 @@ fn is_allowed(
         source,
         groups: subject.groups.iter().map(|group| &**group).collect(),
         roles: subject.roles.iter().map(|role| &**role).collect(),
+        actor: None,
     };
     let decide = |resource| {
         let request = AccessRequest { action: method.as_bytes(), scope, resource };

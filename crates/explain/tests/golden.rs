@@ -11,7 +11,7 @@ use authorizer::{Authorizer, Header, HeaderLines, Request};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use condition::{CallerInputs, Inputs};
-use engine::{AccessRequest, ConditionInputs, Decision, Engine, PatternSubject};
+use engine::{AccessRequest, ConditionInputs, Decision, Engine, PatternSubject, RoleSet};
 use explain::Explainer;
 use identity::{Authenticator, Certificate, LocalCache, Subject};
 use policy::Policy;
@@ -149,10 +149,7 @@ fn answers(
             caller.source.map_or("", |source| policy.identity.user_prefix(source)).len();
         PatternSubject { user: user.as_bytes(), prefix_len, source: caller.source }
     });
-    let roles = caller.user.map_or_else(
-        || engine.anonymous().clone(),
-        |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
-    );
+    let roles = roles_of(engine, &caller);
     let headers = case.request.headers.iter();
     let headers: Vec<Header<'_>> = headers
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
@@ -168,7 +165,16 @@ fn answers(
     let names = authorizer::certificate_names(certificate);
     let variables = authorizer::request_inputs(&request, &lines, &names, now);
     let known = authorizer::caller_inputs(known);
-    let conditions = engine.caller_conditions(&roles, known.clone());
+    let (roles, conditions) = match &caller.actor {
+        Some(actor) => {
+            let (roles, conditions) = engine.both(&roles, &roles_of(engine, actor), known.clone());
+            (roles, Some(conditions))
+        }
+        None => {
+            let conditions = engine.caller_conditions(&roles, known.clone());
+            (roles, conditions)
+        }
+    };
     let known = CallerInputs { roles: reference::certain_roles(policy, &caller), ..known };
     let inputs = Inputs { request: variables, caller: Some(&known), ..Inputs::default() };
     let by_reference = |resource: &[u8]| {
@@ -182,6 +188,13 @@ fn answers(
         engine.decide_with(&roles, subject, request, &inputs)
     };
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
+}
+
+fn roles_of(engine: &Engine, caller: &Caller<'_>) -> RoleSet {
+    caller.user.map_or_else(
+        || engine.anonymous().clone(),
+        |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
+    )
 }
 
 fn all_allow(
@@ -198,6 +211,7 @@ fn caller(subject: &Subject) -> Caller<'_> {
         source: subject.source,
         groups: subject.groups.iter().map(|group| &**group).collect(),
         roles: subject.roles.iter().map(|role| &**role).collect(),
+        actor: subject.actor.as_ref().map(|actor| caller(actor).into()),
     }
 }
 

@@ -377,6 +377,7 @@ pub(crate) fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<As
         groups: groups.to_vec(),
         roles: Vec::new(),
         claims: serde_json::Value::Null,
+        actor: None,
     };
     askers.extend(basic.users.iter().map(|user| {
         let subject = Some(subject(&user.name, &user.groups));
@@ -484,6 +485,7 @@ pub(crate) fn identity(rng: &mut Rng, unverified: bool) -> Identity {
             groups: claim("groups"),
             separator: Separator::Spaces,
         },
+        act: None,
         clock_skew: std::time::Duration::ZERO,
         require: Vec::new(),
         required_type: None,
@@ -559,6 +561,7 @@ pub(crate) fn identity(rng: &mut Rng, unverified: bool) -> Identity {
         certificates: Some(certificates),
         jwt,
         token_from: Vec::new(),
+        combine_both: None,
     }
 }
 

@@ -170,6 +170,7 @@ fn reference_caller(asker: &Asker) -> reference::Caller<'_> {
         source: subject.source,
         groups: subject.groups.iter().map(|group| &**group).collect(),
         roles: subject.roles.iter().map(|role| &**role).collect(),
+        actor: None,
     }
 }
 

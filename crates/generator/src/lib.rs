@@ -60,6 +60,7 @@ impl OwnedCaller {
             source: self.source,
             groups: self.groups.iter().map(String::as_str).collect(),
             roles: self.roles.iter().map(String::as_str).collect(),
+            actor: None,
         }
     }
 }

@@ -475,6 +475,7 @@ fn several(place: &Place) -> Identity {
             groups: None,
             separator: Separator::Spaces,
         },
+        act: None,
         clock_skew: Duration::from_secs(60),
         require: Vec::new(),
         required_type: None,

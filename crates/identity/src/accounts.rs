@@ -225,7 +225,15 @@ fn warn_of_weakness(
 /// A subject that is authenticated by a password.
 fn basic_subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     let source = Some(SourceId::BASIC);
-    Subject { user, issuer: None, source, groups, roles: Vec::new(), claims: Value::Null }
+    Subject {
+        user,
+        issuer: None,
+        source,
+        groups,
+        roles: Vec::new(),
+        claims: Value::Null,
+        actor: None,
+    }
 }
 
 /// Warns if the hashes of the users have different parameters. `accounts` are in the order of the

@@ -50,6 +50,7 @@ impl<T: HeapSize> ApiKeys<T> {
                 groups: groups.collect(),
                 roles: Vec::new(),
                 claims: Value::Null,
+                actor: None,
             };
             let until = key.expires.unwrap_or(Duration::MAX);
             (key.id.clone(), Entry { hash: key.hash, subject, until, cached: OnceLock::new() })

@@ -60,6 +60,8 @@ pub struct Authenticator<T> {
     basic: Option<Basic<T>>,
     api_keys: Option<ApiKeys<T>>,
     certificates: Option<Certificates>,
+    /// Whether a certificate and other credentials are required together (`combine: both`).
+    requires_both: bool,
     issuers: Arc<[Issuer]>,
     /// Whether tokens may be in the `Authorization` header.
     reads_bearer: bool,
@@ -119,6 +121,7 @@ impl<T: HeapSize> Authenticator<T> {
             basic,
             api_keys,
             certificates,
+            requires_both: settings.combine_both.is_some(),
             issuers,
             reads_bearer,
             tokens,
@@ -163,6 +166,9 @@ impl<T: HeapSize> Authenticator<T> {
     /// verified. If the credentials are in a cache, this does not call `attach`, and allocates
     /// nothing, except at a thread's first call with this authenticator.
     ///
+    /// Where the policy requires a certificate and other credentials together, one of them alone is
+    /// invalid. The certificate's user is then the [actor](Subject::actor).
+    ///
     /// A value with a control byte or a comma never authenticates a caller. (For a token this may
     /// first return a verification, which fails.)
     ///
@@ -177,13 +183,43 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
         let Some(credentials) = credentials else { return Ok(None) };
+        self.check_complete(credentials)?;
         if let Credentials::Certificate(certificate) = credentials {
             return self.authenticate_certificate(certificate, now, cache, attach);
         }
         let look_up = || self.look_up(credentials, result, now, attach);
-        // The key is the hash of the whole header value, so that a hit needs not parse the value
-        // and decode its base64.
-        let key = match credentials {
+        let Some(key) = self.local_key(credentials) else {
+            return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
+        };
+        let was_verified = result.is_some();
+        cache.get_or_look_up(self.id, key, now, was_verified, look_up).map(Some)
+    }
+
+    /// Whether a certificate and other credentials are required together.
+    #[must_use]
+    pub fn requires_both(&self) -> bool {
+        self.requires_both
+    }
+
+    /// Refuses one of two required credentials alone. A certificate that the policy does not name is
+    /// no credential.
+    fn check_complete(&self, credentials: Credentials<'_>) -> Result<(), CredentialsError> {
+        let is_incomplete = self.requires_both
+            && match credentials {
+                Credentials::Both(..) => false,
+                Credentials::Certificate(certificate) => self.actor(certificate)?.is_some(),
+                Credentials::Authorization(_) | Credentials::Token(_) | Credentials::ApiKey(_) => {
+                    true
+                }
+            };
+        if is_incomplete { Err(CredentialsError::IncompleteCredentials) } else { Ok(()) }
+    }
+
+    /// The key of credentials in the cache of a thread; `None` if they are not cached there. It is
+    /// the hash of the whole header value, so that a hit needs not parse the value and decode its
+    /// base64.
+    fn local_key(&self, credentials: Credentials<'_>) -> Option<u128> {
+        Some(match credentials {
             Credentials::Authorization(value) if value.len() <= MAX_CACHED_VALUE => {
                 self.hasher.hash(value)
             }
@@ -193,15 +229,21 @@ impl<T: HeapSize> Authenticator<T> {
             Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
                 self.hasher.hash_pair(b"", value)
             }
+            Credentials::Both(user, certificate) => {
+                let user = self.local_key(user.into())?;
+                self.key_of_both(user, certificate.cache_key(&self.hasher)?)
+            }
             Credentials::Authorization(_)
             | Credentials::Token(_)
             | Credentials::ApiKey(_)
-            | Credentials::Certificate(_) => {
-                return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
-            }
-        };
-        let was_verified = result.is_some();
-        cache.get_or_look_up(self.id, key, now, was_verified, look_up).map(Some)
+            | Credentials::Certificate(_) => return None,
+        })
+    }
+
+    /// The key of a user's credentials beside those of an actor: of neither alone.
+    fn key_of_both(&self, user: u128, actor: u128) -> u128 {
+        let keys = [user.to_le_bytes(), actor.to_le_bytes()];
+        self.hasher.hash_pair(b"both", keys.as_flattened())
     }
 
     /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread.
@@ -217,6 +259,7 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
         let Some(credentials) = credentials else { return Ok(None) };
+        self.check_complete(credentials)?;
         if let Credentials::Certificate(certificate) = credentials {
             let Some(verified) = self.look_up_certificate(certificate, now, attach)? else {
                 return Ok(None);
@@ -245,7 +288,16 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> bool {
-        matches!(self.resolve(result, now, attach), Some(Ok(_)))
+        match &result.credentials {
+            // Cached with the certificate beside it, when a request has both.
+            CredentialsResult::Token { result, issuers, .. } if self.requires_both => {
+                Arc::ptr_eq(&self.issuers, issuers)
+                    && result.as_ref().is_ok_and(|token| token.window.contains(now))
+            }
+            CredentialsResult::Token { .. } | CredentialsResult::Password(_) => {
+                matches!(self.resolve(result, None, now, attach), Some(Ok(_)))
+            }
+        }
     }
 
     /// The sizes of the caches of all threads: of Basic credentials, and of tokens. It never waits.
@@ -281,16 +333,49 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Verified<T>, NotAuthenticated> {
+        let Credentials::Both(user, certificate) = credentials else {
+            return self.look_up_user(credentials, None, result, now, attach);
+        };
+        let actor = self.actor(certificate)?.ok_or(CredentialsError::IncompleteCredentials)?;
+        let user = self.look_up_user(user.into(), Some(&actor), result, now, &attach)?;
+        if user.value.subject.actor.is_some() {
+            return Ok(user);
+        }
+        // Passwords and API keys are cached without an actor: their subjects have no claims that
+        // such an entry would lack.
+        let value = CachedSubject::new(&user.value.subject.with_actor(&actor), attach);
+        Ok(TimedValue { bytes: value.bytes(), value, ..user })
+    }
+
+    /// The user of a certificate, as an actor; `None` if the policy does not name it.
+    fn actor(
+        &self,
+        certificate: Certificate<'_>,
+    ) -> Result<Option<Arc<Subject>>, CredentialsError> {
+        let Some(certificates) = &self.certificates else { return Ok(None) };
+        Ok(certificates.subject(certificate)?.map(Arc::new))
+    }
+
+    /// Authenticates the user of a request. A token is cached with the actor, other credentials
+    /// without.
+    fn look_up_user(
+        &self,
+        credentials: Credentials<'_>,
+        actor: Option<&Arc<Subject>>,
+        result: Option<&VerificationResult>,
+        now: UnixTime,
+        attach: impl Fn(&Subject) -> T,
+    ) -> Result<Verified<T>, NotAuthenticated> {
         let value = match (credentials, &self.api_keys) {
             (Credentials::Authorization(value), _) => value,
             (Credentials::Token(token), _) if !self.issuers.is_empty() => {
-                return self.look_up_token(token, result, now, attach);
+                return self.look_up_token((token, actor), result, now, attach);
             }
             (Credentials::ApiKey(key), Some(keys)) => {
                 return Ok(keys.authenticate(key, now, attach)?);
             }
             (Credentials::ApiKey(_), None)
-            | (Credentials::Token(_) | Credentials::Certificate(_), _) => {
+            | (Credentials::Token(_) | Credentials::Certificate(_) | Credentials::Both(..), _) => {
                 return Err(CredentialsError::UnsupportedScheme.into());
             }
         };
@@ -299,7 +384,7 @@ impl<T: HeapSize> Authenticator<T> {
                 self.look_up_basic(basic, encoded, result, now, attach)
             }
             (Authorization::Bearer(token), _) if self.reads_bearer => {
-                self.look_up_token(token, result, now, attach)
+                self.look_up_token((token, actor), result, now, attach)
             }
             (
                 Authorization::Basic(_) | Authorization::Bearer(_) | Authorization::Unsupported,
@@ -391,7 +476,7 @@ impl<T: HeapSize> Authenticator<T> {
             },
         };
         let result = result.filter(|result| result.cache_key == cache_key);
-        if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
+        if let Some(resolved) = result.and_then(|result| self.resolve(result, None, now, attach)) {
             return Ok(resolved?);
         }
         let Some(account) = basic.accounts.account_or_decoy(user) else {
@@ -406,9 +491,19 @@ impl<T: HeapSize> Authenticator<T> {
         Err(NotAuthenticated::Pending(verification))
     }
 
+    /// The key of a token in the cache of all threads: with its actor, which decides about the
+    /// attached value. The certificate's user is that of all its renewals.
+    fn token_key(&self, token: u128, actor: Option<&Arc<Subject>>) -> u128 {
+        let Some(actor) = actor else { return token };
+        // No name has a control character.
+        let names: Vec<&str> =
+            [&actor.user].into_iter().chain(&actor.groups).map(|n| &**n).collect();
+        self.key_of_both(token, self.hasher.hash_pair(b"actor", names.join("\n").as_bytes()))
+    }
+
     fn look_up_token(
         &self,
-        text: &[u8],
+        (text, actor): (&[u8], Option<&Arc<Subject>>),
         result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
@@ -417,7 +512,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::MalformedToken.into());
         }
         let cache_key = self.hasher.hash(text);
-        let was_verified = match self.tokens.find(cache_key, now) {
+        let was_verified = match self.tokens.find(self.token_key(cache_key, actor), now) {
             Lookup::Valid(verified) => return Ok(verified),
             Lookup::Expired => true,
             Lookup::Missing => false,
@@ -430,7 +525,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(refused.value.into());
         }
         let result = result.filter(|result| result.cache_key == cache_key);
-        if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
+        if let Some(resolved) = result.and_then(|result| self.resolve(result, actor, now, attach)) {
             return Ok(resolved?);
         }
         let issuers = Arc::clone(&self.issuers);
@@ -455,6 +550,7 @@ impl<T: HeapSize> Authenticator<T> {
     fn resolve(
         &self,
         result: &VerificationResult,
+        actor: Option<&Arc<Subject>>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Verified<T>, CredentialsError>> {
@@ -479,8 +575,13 @@ impl<T: HeapSize> Authenticator<T> {
             }
             CredentialsResult::Token { result: Ok(token), .. } => {
                 let window = Some(token.window).filter(|window| window.contains(now))?;
-                Some(Ok(self.tokens.find(key, now).valid().unwrap_or_else(|| {
-                    self.tokens.insert_subject(key, &token.subject, window, attach)
+                let key = self.token_key(key, actor);
+                Some(Ok(self.tokens.find(key, now).valid().unwrap_or_else(|| match actor {
+                    Some(actor) => {
+                        let subject = token.subject.with_actor(actor);
+                        self.tokens.insert_subject(key, &subject, window, attach)
+                    }
+                    None => self.tokens.insert_subject(key, &token.subject, window, attach),
                 })))
             }
         }

@@ -60,6 +60,7 @@ impl Certificates {
             groups: groups.iter().map(|group| with_prefix(group_prefix, group)).collect(),
             roles: Vec::new(),
             claims: Value::Null,
+            actor: None,
         }))
     }
 

@@ -26,6 +26,30 @@ pub enum Credentials<'a> {
     ApiKey(&'a [u8]),
     /// The certificate of its client.
     Certificate(Certificate<'a>),
+    /// The credentials of a user, and the certificate of the application that calls for it
+    /// (`combine: both`).
+    Both(UserCredentials<'a>, Certificate<'a>),
+}
+
+/// Credentials that are beside a certificate.
+#[derive(Clone, Copy)]
+pub enum UserCredentials<'a> {
+    /// See [`Credentials::Authorization`].
+    Authorization(&'a [u8]),
+    /// See [`Credentials::Token`].
+    Token(&'a [u8]),
+    /// See [`Credentials::ApiKey`].
+    ApiKey(&'a [u8]),
+}
+
+impl<'a> From<UserCredentials<'a>> for Credentials<'a> {
+    fn from(credentials: UserCredentials<'a>) -> Self {
+        match credentials {
+            UserCredentials::Authorization(value) => Self::Authorization(value),
+            UserCredentials::Token(token) => Self::Token(token),
+            UserCredentials::ApiKey(key) => Self::ApiKey(key),
+        }
+    }
 }
 
 /// Shows no secret.
@@ -36,6 +60,7 @@ impl fmt::Debug for Credentials<'_> {
             Self::Token(_) => "Token(…)",
             Self::ApiKey(_) => "ApiKey(…)",
             Self::Certificate(_) => "Certificate(…)",
+            Self::Both(..) => "Both(…)",
         })
     }
 }
@@ -51,6 +76,18 @@ impl<'a> Credentials<'a> {
                 Authorization::Basic(_) | Authorization::Unsupported => None,
             },
             Self::ApiKey(_) | Self::Certificate(_) => None,
+            Self::Both(user, _) => Self::from(user).token(),
+        }
+    }
+
+    /// The credentials without the certificate beside them.
+    #[must_use]
+    pub fn of_user(self) -> Self {
+        match self {
+            Self::Both(user, _) => user.into(),
+            Self::Authorization(_) | Self::Token(_) | Self::ApiKey(_) | Self::Certificate(_) => {
+                self
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ macro_rules! credentials_errors {
 
         impl CredentialsError {
             /// All errors.
-            pub const ALL: [Self; 23] = [$(Self::$error),+];
+            pub const ALL: [Self; 25] = [$(Self::$error),+];
 
             /// The name in metrics, logs and answers.
             #[must_use]
@@ -37,6 +37,12 @@ credentials_errors! {
     BadApiKey: "bad_api_key", "bad API key";
     /// The client certificate is too long, cannot be read, or has too many names.
     MalformedCertificate: "malformed_certificate", "malformed certificate";
+    /// The policy requires a certificate that it names and other credentials, and the request has
+    /// only one of them.
+    IncompleteCredentials: "incomplete_credentials",
+        "a certificate and other credentials are required together, and one of them is missing";
+    /// The actor that the claim `act` of the token names is not one of its issuer, or has no name.
+    MalformedActor: "malformed_actor", "malformed actor";
     /// The names of the client certificate are two users.
     SeveralUsers: "several_users", "a certificate of several users";
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a

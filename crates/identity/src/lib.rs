@@ -49,7 +49,7 @@ pub use api_keys::NewApiKey;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
 pub use certificate::{Certificate, MalformedCertificate};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, UserCredentials};
 pub use credentials_error::CredentialsError;
 pub use jwt::{
     MalformedAnswer, check_required, claim, describe_malformed_names, names, token_roles,
@@ -89,6 +89,18 @@ pub struct Subject {
     /// one, and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
     /// (`{"a":0}` takes 640 bytes).
     pub claims: serde_json::Value,
+    /// The actor that calls for this user: the application with a certificate (`combine: both`), or
+    /// the one in the claim `act` (RFC 8693, 4.1). It has no claims and no actor. A request needs
+    /// what both may do.
+    pub actor: Option<Arc<Subject>>,
+}
+
+impl Subject {
+    /// The subject, with this actor that calls for it.
+    #[must_use]
+    pub fn with_actor(&self, actor: &Arc<Self>) -> Self {
+        Self { actor: Some(Arc::clone(actor)), ..self.clone() }
+    }
 }
 
 /// Why no subject is returned for credentials.
@@ -114,7 +126,7 @@ impl<T> CachedSubject<T> {
     /// Calls `attach`, and drops the claims: see [`Subject::claims`].
     fn new(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Self> {
         let attached = attach(subject);
-        let Subject { user, issuer, source, groups, roles, claims: _ } = subject;
+        let Subject { user, issuer, source, groups, roles, claims: _, actor } = subject;
         let subject = Subject {
             user: Arc::clone(user),
             issuer: issuer.clone(),
@@ -122,6 +134,7 @@ impl<T> CachedSubject<T> {
             groups: groups.clone(),
             roles: roles.clone(),
             claims: serde_json::Value::Null,
+            actor: actor.clone(),
         };
         Arc::new(Self { subject, attached })
     }

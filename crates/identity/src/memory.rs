@@ -48,7 +48,8 @@ impl Subject {
         let names = self.groups.iter().chain(&self.roles).chain([&self.user]);
         let lists = [self.groups.capacity(), self.roles.capacity()];
         let lists = lists.map(|capacity| allocated(capacity.saturating_mul(size_of::<Arc<str>>())));
-        names.map(|name| arc_str_size(name)).chain(lists).sum()
+        let actor = self.actor.iter().map(|actor| arc_size::<Self>() + actor.heap_size());
+        names.map(|name| arc_str_size(name)).chain(lists).chain(actor).sum()
     }
 }
 

@@ -150,10 +150,9 @@ const KEYS: &[KeyHint] = &[
     ),
     (
         "`identity`",
-        &["combine"],
-        None,
-        "leave it out: a request has one caller, that of its password, token or API key, else that \
-         of its certificate",
+        &["both", "require_both", "actor"],
+        Some("combine"),
+        "write `combine: both`: a certificate and other credentials are required together",
     ),
     ("`certificates`", &["proxies", "trusted"], Some("trusted_proxies"), ""),
     ("`certificates`", &["source"], Some("from"), ""),

@@ -119,6 +119,10 @@ pub struct Identity {
     pub jwt: Vec<Issuer>,
     /// Where a token may be, at most one in a request; empty for the `Authorization` header alone.
     pub token_from: Vec<TokenPlace>,
+    /// The place of `combine: both`, if a request needs a certificate and other credentials: the
+    /// application that calls, and the user for whom it does. `None` if the certificate counts only
+    /// where there are no others.
+    pub combine_both: Option<Place>,
 }
 
 /// HTTP Basic authentication.
@@ -164,6 +168,8 @@ pub struct Issuer {
     pub keys: Keys,
     /// Which claims contain the names.
     pub claims: Claims,
+    /// The user name of the actor in the claim `act` of a token (RFC 8693, 4.1), if it is read.
+    pub act: Option<ClaimPath>,
     /// Claims that a token must have.
     pub require: Vec<RequiredClaim>,
     /// The tolerance for `exp`, `nbf`, `iat` and `max_age`; 60 s if not set.
@@ -449,6 +455,8 @@ pub enum Piece {
     Roles,
     /// `{groups}`: the subject's groups, in their original order, joined by commas.
     Groups,
+    /// `{actor}`: the user name of the actor that calls for the subject; empty without one.
+    Actor,
     /// `{rule}`: the rule that allowed the request, as `role: rule`.
     Rule,
     /// `{revision}`: the revision of the policy's files. Keys from URLs do not change it.

@@ -318,10 +318,10 @@ fn read_identity(
     let fields = reader.fields(
         node,
         "`identity`",
-        &["basic", "api_keys", "certificates", "jwt", "token_from"],
+        &["basic", "api_keys", "certificates", "jwt", "token_from", "combine"],
     )?;
     // The parsers of the other keys report an empty value themselves.
-    reader.report_empty(&fields, &["jwt", "token_from"]);
+    reader.report_empty(&fields, &["jwt", "token_from", "combine"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
     let api_keys = fields.field("api_keys").and_then(|field| api_keys::read(reader, files, field));
     let certificates =
@@ -330,7 +330,10 @@ fn read_identity(
     let token_from = fields.value("token_from");
     let token_from = token_from.map(|node| token_places::read(reader, node, api_keys.as_ref()));
     let (jwt, token_from) = (jwt.unwrap_or_default(), token_from.unwrap_or_default());
-    Some(Identity { basic, api_keys, certificates, jwt, token_from })
+    let is_both = reader.field_choice(&fields, "combine", &[("first", false), ("both", true)]);
+    let combine = fields.field("combine").filter(|_| is_both == Some(true));
+    let combine_both = combine.map(|(key, _)| reader.place(key.at));
+    Some(Identity { basic, api_keys, certificates, jwt, token_from, combine_both })
 }
 
 fn read_conditions(

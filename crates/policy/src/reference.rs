@@ -47,6 +47,10 @@ pub struct Caller<'a> {
     pub groups: Vec<&'a str>,
     /// The roles in its token; those that the policy does not define are ignored.
     pub roles: Vec<&'a str>,
+    /// The actor that calls for this user, if there are two callers: an `allow` rule is for roles
+    /// that both have, a `deny` rule for those that one of them has. Conditions and `{user}` are
+    /// about the user.
+    pub actor: Option<Box<Caller<'a>>>,
 }
 
 /// Evaluates a request as if no condition could be computed.
@@ -86,17 +90,22 @@ fn matching_rules(
     inputs: &Inputs<'_>,
 ) -> Vec<(RuleId, Effect, Option<bool>)> {
     let AccessRequest { action, scope, resource } = *request;
-    let possible = roles_of(policy, caller);
+    let callers = [caller].into_iter().chain(caller.actor.as_deref());
+    let callers: Vec<(&Caller<'_>, BTreeSet<RoleId>)> =
+        callers.map(|caller| (caller, roles_of(policy, caller))).collect();
     let subject = caller.user.map(|user| {
         let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source));
         PatternSubject { user: user.as_bytes(), prefix_len: prefix.len(), source: caller.source }
     });
     let mut matching = Vec::new();
     for (id, role, rule, effect) in policy.rules() {
-        let Some(role) = policy.role(&role.name).filter(|role| possible.contains(role)) else {
-            continue;
+        let Some(role) = policy.role(&role.name) else { continue };
+        let mut may_have = callers.iter().map(|(_, possible)| possible.contains(&role));
+        let is_possible = match effect {
+            Effect::Allow => may_have.all(|may| may),
+            Effect::Deny => may_have.any(|may| may),
         };
-        if !rule.actions.matches(action) {
+        if !is_possible || !rule.actions.matches(action) {
             continue;
         }
         let any_scope = rule.scopes.is_empty().then_some(None);
@@ -109,7 +118,14 @@ fn matching_rules(
                     RequestInputs { method: action, host: scope, path: resource, ..inputs.request };
                 let placeholders = Placeholders { path: &path, host: &host };
                 let inputs = Inputs { request, placeholders, ..*inputs };
-                let has_role = has_role(policy, caller, &possible, role, &inputs);
+                let has_role = callers
+                    .iter()
+                    .map(|(caller, possible)| has_role(policy, caller, possible, role, &inputs))
+                    .reduce(|user, actor| match effect {
+                        Effect::Allow => and(user, actor),
+                        Effect::Deny => or(user, actor),
+                    });
+                let has_role = has_role.flatten();
                 let when = rule.when.as_ref().map_or(Some(true), |when| is_true(when, &inputs));
                 matching.push((id, effect, and(has_role, when)));
             }
@@ -139,13 +155,22 @@ fn has_role(
 }
 
 /// The names of the roles that a caller has without a condition, but the reserved roles: the value
-/// of `roles`.
+/// of `roles`. Of two callers both have them.
 #[must_use]
 pub fn certain_roles<'p>(policy: &'p Policy, caller: &Caller<'_>) -> Vec<&'p str> {
-    let given = given_roles(policy, caller).filter(|(_, when)| when.is_none());
-    let certain = with_extended(policy, given.map(|(role, _)| role), |role| role.when.is_none());
+    let mut certain = unconditional_roles(policy, caller);
+    if let Some(actor) = &caller.actor {
+        let of_actor = unconditional_roles(policy, actor);
+        certain.retain(|role| of_actor.contains(role));
+    }
     let names = certain.into_iter().map(|role| &*policy.roles.at(role).name);
     names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect()
+}
+
+/// The roles that a caller has without a condition, without regard to its actor.
+fn unconditional_roles(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
+    let given = given_roles(policy, caller).filter(|(_, when)| when.is_none());
+    with_extended(policy, given.map(|(role, _)| role), |role| role.when.is_none())
 }
 
 /// Whether a caller has a role by its name or by its token.
@@ -163,7 +188,7 @@ fn is_for(grant: &Grant, caller: &Caller<'_>) -> bool {
         || caller.user.is_some() && grant.groups.iter().any(|name| caller.groups.contains(&&**name))
 }
 
-/// All roles that a caller may have: those granted, those from its token, the reserved roles, and
+/// All roles that a caller may have, without regard to its actor: those granted, those from its token, the reserved roles, and
 /// those that these extend. Conditions may take some of them away.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {

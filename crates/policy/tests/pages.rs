@@ -36,7 +36,7 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 28] = [
+const MAPPINGS: [(&str, &str, &str); 29] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     (
@@ -54,6 +54,7 @@ const MAPPINGS: [(&str, &str, &str); 28] = [
     ("`keys`", "### `keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
     ("`introspection`", "### `introspection`", "identity: { jwt: [{ introspection: { ?: x } }] }"),
     ("`claims`", "### `claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
+    ("`act`", "### `act`", "identity: { jwt: [{ act: { ?: x } }] }"),
     ("a role", "## A role", "roles: { admin: { ?: x } }"),
     ("a rule", "## A rule", "roles: { admin: { allow: [{ ?: x }] } }"),
     ("a grant", "## A grant", "grants: { admin: { ?: x } }"),

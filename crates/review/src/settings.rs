@@ -14,6 +14,11 @@ use policy::model::{
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
 
+/// The setting that tells whether a user and the application that calls for it are both needed.
+const COMBINE: &str = "identity.combine";
+/// The setting of an issuer that tells where a token names an actor.
+const ACT: &str = "act";
+
 /// The beginning of the setting of a cookie with a token.
 const TOKEN_COOKIE: &str = "identity.token_from: cookie ";
 
@@ -53,7 +58,15 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
             (Some(old), Some(new)) if old.shown == new.shown => changes.push(change),
             (Some(old), Some(new)) => {
                 let (old, new) = (old.shown.clone(), new.shown.clone());
-                changes.push(SettingChange { old, new, ..change });
+                let key = path.last().map_or("", String::as_str);
+                let warning = match (key, new.as_deref()) {
+                    (COMBINE, Some("first")) => {
+                        Some("a user's credentials are enough now, without a certificate")
+                    }
+                    (ACT, None) => Some("a token counts now as if it had no `act`"),
+                    _ => None,
+                };
+                changes.push(SettingChange { old, new, warning, ..change });
             }
             (Some(_), None) if !has_reported_parent(path, &old_settings, &new_settings) => {
                 changes.push(SettingChange { change: "removed", ..change });
@@ -154,6 +167,8 @@ impl<'p> SettingsBuilder<'p> {
         if !identity.reads_bearer() {
             self.show(&["identity.token_from: not header authorization"], None);
         }
+        let combine = if identity.combine_both.is_some() { "both" } else { "first" };
+        self.show(&[COMBINE], Some(combine.to_owned()));
         if let Some(search) = &policy.search {
             self.add_search(search);
         }
@@ -284,6 +299,7 @@ impl<'p> SettingsBuilder<'p> {
             Separator::Spaces => "space",
             Separator::Commas => "comma",
         };
+        self.show(&[path, ACT], issuer.act.as_ref().map(ToString::to_string));
         self.show(&[path, "claims.separator"], Some(separator.to_owned()));
         self.show(&[path, "clock_skew"], Some(format!("{:?}", issuer.clock_skew)));
         self.show(&[path, "max_age"], issuer.max_age.map(|age| format!("{age:?}")));
@@ -455,6 +471,7 @@ fn template(template: &Template) -> String {
         Piece::User => "{user}".to_owned(),
         Piece::Roles => "{roles}".to_owned(),
         Piece::Groups => "{groups}".to_owned(),
+        Piece::Actor => "{actor}".to_owned(),
         Piece::Rule => "{rule}".to_owned(),
         Piece::Revision => "{revision}".to_owned(),
         Piece::Claim(path) => format!("{{claims.{path}}}"),

@@ -56,7 +56,10 @@ pub struct DecisionRecord<'a> {
     pub(crate) issuer: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) scheme: &'static str,
-    /// The names of the caller's certificate, if it is its credentials.
+    /// The actor that calls for the user.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) actor: Cow<'a, str>,
+    /// The names of the certificate that is the credentials of the caller or of its actor.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) certificate: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -294,7 +297,9 @@ impl<'a> DecisionRecord<'a> {
         if let Some(subject) = subject {
             record.set_subject(subject);
         }
-        if record.scheme == CERTIFICATE {
+        let actor = subject.and_then(|subject| subject.actor.as_ref());
+        let has_certificate = actor.and_then(|actor| actor.source) == Some(SourceId::CERTIFICATES);
+        if record.scheme == CERTIFICATE || has_certificate {
             record.set_certificate(authorizer.certificate(request));
         }
         record
@@ -303,6 +308,7 @@ impl<'a> DecisionRecord<'a> {
     fn set_subject(&mut self, subject: &'a Subject) {
         self.user = Cow::Borrowed(&subject.user);
         self.issuer = subject.issuer.as_deref().unwrap_or_default();
+        self.actor = subject.actor.as_ref().map_or(Cow::default(), |actor| (&*actor.user).into());
         self.groups = leading_names(&subject.groups);
         self.roles = leading_names(&subject.roles);
         self.inexact |= self.groups.len() < subject.groups.len();
@@ -319,8 +325,8 @@ impl<'a> DecisionRecord<'a> {
 
     /// Cuts long values. Called after masking.
     pub(crate) fn cut(&mut self) {
-        let Self { user, method, host, path, raw_path, query, .. } = self;
-        for text in [user, method, host, path, raw_path, query] {
+        let Self { user, actor, method, host, path, raw_path, query, .. } = self;
+        for text in [user, actor, method, host, path, raw_path, query] {
             // The decision depends on these values.
             self.inexact |= text.len() > MAX_VALUE;
             cut(text, MAX_VALUE);
@@ -477,6 +483,7 @@ mod tests {
             groups: (0..1000).map(|number| format!("group-{number:04}").into()).collect(),
             roles: [].into(),
             claims: serde_json::Value::Null,
+            actor: None,
         };
         let mut record = DecisionRecord::default();
         record.set_subject(&subject);

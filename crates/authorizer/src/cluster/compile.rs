@@ -159,7 +159,9 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         ..issuer.clone()
     });
     let model::Identity { api_keys, certificates, token_from, .. } = policy.identity.clone();
-    Identity { basic, api_keys, certificates, jwt: jwt.collect(), token_from }
+    let jwt = jwt.collect();
+    // The policy has no actors: see its parser.
+    Identity { basic, api_keys, certificates, jwt, token_from, combine_both: None }
 }
 
 /// Warns of issuers whose tokens can have the name of a user, and so its roles, or the name of

@@ -34,6 +34,7 @@ fn header(format: &str, claims: Value) -> String {
         groups: Vec::new(),
         roles: Vec::new(),
         claims,
+        actor: None,
     };
     let identity = signer.prepare(&subject, &["reader"]);
     let mut value = String::new();

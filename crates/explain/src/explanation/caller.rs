@@ -1,6 +1,6 @@
 //! The roles of a caller, and why it has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use identity::Subject;
 use policy::Policy;
@@ -19,8 +19,12 @@ pub struct ExplainedCaller {
     pub issuer: Option<String>,
     /// The caller's groups.
     pub groups: Vec<String>,
-    /// The caller's roles in the order of the policy, each with its sources.
+    /// The caller's roles in the order of the policy, each with its sources. With an actor, only
+    /// those that both have.
     pub roles: Vec<ExplainedRole>,
+    /// The actor that calls for the user, with its own roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Box<ExplainedCaller>>,
 }
 
 /// A role of a caller, and why the caller has it.
@@ -64,8 +68,14 @@ pub enum RoleSource {
 impl ExplainedCaller {
     /// The caller with its roles of the policy.
     pub(crate) fn by_rules(policy: &Policy, subject: Option<&Subject>) -> Self {
-        let roles = roles(policy, subject);
-        subject.map_or_else(Self::default, Self::new).with_roles(roles)
+        let mut roles = roles(policy, subject);
+        let caller = subject.map_or_else(Self::default, Self::new);
+        let actor = subject.and_then(|subject| subject.actor.as_deref());
+        let actor = actor.map(|actor| Box::new(Self::by_rules(policy, Some(actor))));
+        if let Some(actor) = &actor {
+            roles.retain(|role| actor.roles.iter().any(|of_actor| of_actor.name == role.name));
+        }
+        Self { actor, ..caller.with_roles(roles) }
     }
 
     /// The caller without its roles. A subject with an empty name stands for every caller.
@@ -75,6 +85,7 @@ impl ExplainedCaller {
             issuer: subject.issuer.as_ref().map(ToString::to_string),
             groups: subject.groups.iter().map(ToString::to_string).collect(),
             roles: Vec::new(),
+            actor: None,
         }
     }
 
@@ -83,7 +94,18 @@ impl ExplainedCaller {
     }
 }
 
-/// The roles of a caller and their sources, computed from the policy as the reference evaluator
+/// The names of the roles whose `deny` rules count: all roles of a caller, and those of its actor.
+pub(crate) fn denying_roles<'p>(policy: &'p Policy, subject: Option<&Subject>) -> HashSet<&'p str> {
+    let actor = subject.and_then(|subject| subject.actor.as_deref());
+    let mut names = HashSet::new();
+    for caller in [subject].into_iter().chain(actor.map(Some)) {
+        let held: HashSet<String> = roles(policy, caller).into_iter().map(|r| r.name).collect();
+        names.extend(policy.roles.iter().map(|r| &*r.name).filter(|name| held.contains(*name)));
+    }
+    names
+}
+
+/// The roles of a caller, without regard to its actor, and their sources, computed from the policy as the reference evaluator
 /// computes them.
 fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
@@ -112,7 +134,7 @@ fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     roles.collect()
 }
 
-/// The roles that a caller has by its name, its groups or its token.
+/// The roles that a caller has by its name, its groups or its token, without regard to its actor.
 pub(crate) fn given_roles<'p>(policy: &'p Policy, subject: Option<&Subject>) -> Vec<GivenRole<'p>> {
     let mut roles: Vec<GivenRole<'p>> = Vec::new();
     roles.extend(policy.role(ANYONE).map(|role| (role, None)));

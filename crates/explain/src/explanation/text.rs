@@ -97,11 +97,17 @@ impl ExplainedCaller {
             write!(f, ", by a token of {}", OneLine(issuer))?;
         }
         match backend_roles {
-            Some([]) => Ok(()),
-            Some(names) => write!(f, ", with the backend roles {}", OneLine(names.join(", "))),
-            None if self.groups.is_empty() => Ok(()),
-            None => write!(f, ", in {}", OneLine(self.groups.join(", "))),
+            Some([]) => {}
+            Some(names) => write!(f, ", with the backend roles {}", OneLine(names.join(", ")))?,
+            None if self.groups.is_empty() => {}
+            None => write!(f, ", in {}", OneLine(self.groups.join(", ")))?,
         }
+        let Some(actor) = &self.actor else { return Ok(()) };
+        write!(f, "\nactor:   {}", OneLine(actor.user.as_deref().unwrap_or_default()))?;
+        if !actor.groups.is_empty() {
+            write!(f, ", in {}", OneLine(actor.groups.join(", ")))?;
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Subjects without a verification: the names in invalid credentials, for logs; subjects of claims,
 //! for people and test cases; and callers whose credentials another policy has verified.
 
+use policy::model::SourceId;
 use serde_json::Value;
 
 use crate::credentials::{Authorization, BasicCredentials, Credentials};
@@ -32,6 +33,16 @@ impl<T: HeapSize> Authenticator<T> {
         error: CredentialsError,
         now: UnixTime,
     ) -> Attempted {
+        if error == CredentialsError::IncompleteCredentials {
+            let missing = match credentials {
+                Credentials::Certificate(_) => "no token, API key or password",
+                Credentials::Authorization(_)
+                | Credentials::Token(_)
+                | Credentials::ApiKey(_)
+                | Credentials::Both(..) => "no certificate that the policy names",
+            };
+            return Attempted { detail: Some(missing.to_owned()), ..Attempted::default() };
+        }
         let authorization = match (credentials, &self.api_keys) {
             (Credentials::Authorization(value), _) => value,
             (Credentials::Token(token), _) if !self.issuers.is_empty() => {
@@ -43,6 +54,11 @@ impl<T: HeapSize> Authenticator<T> {
             }
             (Credentials::Token(_), _) | (Credentials::ApiKey(_), None) => {
                 return Attempted::default();
+            }
+            (Credentials::Both(user, certificate), _) => {
+                let Attempted { user, issuer, detail } = self.attempted(user.into(), error, now);
+                let of_certificate = self.attempted_certificate(certificate, error);
+                return Attempted { user, issuer, detail: of_certificate.or(detail) };
             }
             (Credentials::Certificate(certificate), _) => {
                 let detail = self.attempted_certificate(certificate, error);
@@ -166,6 +182,24 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Result<Option<Subject>, CredentialsError> {
         let Some(certificates) = &self.certificates else { return Ok(None) };
         certificates.subject(Certificate::Named(names))
+    }
+
+    /// An assumed subject with the actor of this certificate, where the policy requires both.
+    ///
+    /// # Errors
+    /// If the certificate is missing, invalid, or all that there is.
+    pub fn with_required_actor(
+        &self,
+        subject: Subject,
+        certificate: Option<Certificate<'_>>,
+    ) -> Result<Subject, CredentialsError> {
+        if !self.requires_both || subject.actor.is_some() {
+            return Ok(subject);
+        }
+        let certificate = certificate.filter(|_| subject.source != Some(SourceId::CERTIFICATES));
+        let actor = certificate.map(|certificate| self.actor(certificate)).transpose()?.flatten();
+        let actor = actor.ok_or(CredentialsError::IncompleteCredentials)?;
+        Ok(subject.with_actor(&actor))
     }
 
     /// The id and the hash of this valid API key, which are no credentials, for

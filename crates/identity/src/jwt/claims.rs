@@ -161,8 +161,41 @@ pub(crate) fn subject(
         read_names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix, separator)?;
     let mut roles = read_names(&claims, issuer.accepted_role_claim(), "", separator)?;
     roles.retain(|role| issuer.may_give(role));
-    let issuer = Some(Arc::clone(&issuer.issuer));
-    Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
+    let actor = actor(&claims, issuer, source)?;
+    Ok(Subject {
+        user,
+        issuer: Some(Arc::clone(&issuer.issuer)),
+        source: Some(source),
+        groups,
+        roles,
+        claims: Value::Object(claims),
+        actor,
+    })
+}
+
+/// The actor that the claim `act` names (RFC 8693, 4.1), if the policy reads it. An actor of another
+/// issuer is refused: its name would be read as that of a user of this issuer.
+fn actor(
+    claims: &Map<String, Value>,
+    issuer: &model::Issuer,
+    source: SourceId,
+) -> Result<Option<Arc<Subject>>, CredentialsError> {
+    let (Some(path), Some(act)) = (&issuer.act, claims.get("act")) else { return Ok(None) };
+    let act = act.as_object().ok_or(CredentialsError::MalformedActor)?;
+    if act.get("iss").is_some_and(|iss| iss.as_str() != Some(&*issuer.issuer)) {
+        return Err(CredentialsError::MalformedActor);
+    }
+    let name = value_at(act, path).and_then(Value::as_str).filter(|name| is_name(name));
+    let name = name.ok_or(CredentialsError::MalformedActor)?;
+    Ok(Some(Arc::new(Subject {
+        user: with_prefix(&issuer.user_prefix, name),
+        issuer: Some(Arc::clone(&issuer.issuer)),
+        source: Some(source),
+        groups: Vec::new(),
+        roles: Vec::new(),
+        claims: Value::Null,
+        actor: None,
+    })))
 }
 
 /// All roles in the token of a subject of this issuer, without the filter of `roles_from_token`.

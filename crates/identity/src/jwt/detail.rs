@@ -59,6 +59,10 @@ pub(crate) fn describe(
         CredentialsError::MalformedClaims => {
             Some(describe_malformed_claim(claims?, &issuer?.settings))
         }
+        CredentialsError::MalformedActor => {
+            let path = issuer?.settings.act.as_ref()?;
+            Some(format!("`act` has no name at `{path}`, or another `iss` than the token"))
+        }
         CredentialsError::WrongAudience => {
             let expected = excerpts(issuer?.settings.audiences.iter().map(|audience| &**audience));
             Some(format!("{}, expected {expected}", describe_audience(claims?)))
@@ -77,6 +81,7 @@ pub(crate) fn describe(
             Some(format!("{time}, `max_age` is {max_age} s, {skew}"))
         }
         CredentialsError::UnsupportedScheme
+        | CredentialsError::IncompleteCredentials
         | CredentialsError::MalformedCredentials
         | CredentialsError::BadPassword
         | CredentialsError::BadApiKey

@@ -16,6 +16,7 @@ fn subject(name: &str) -> Arc<CachedSubject<()>> {
         groups: Vec::new(),
         roles: Vec::new(),
         claims: serde_json::Value::Null,
+        actor: None,
     };
     Arc::new(CachedSubject { subject, attached: () })
 }

@@ -8,6 +8,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod actors;
 mod allocations;
 mod api_keys;
 mod attempted;

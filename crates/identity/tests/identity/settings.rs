@@ -61,6 +61,7 @@ pub(crate) fn issuer(keys: Keys) -> Issuer {
             groups: Some(path(&["groups"])),
             separator: Separator::Spaces,
         },
+        act: None,
         clock_skew: Duration::from_secs(60),
         require: Vec::new(),
         required_type: None,

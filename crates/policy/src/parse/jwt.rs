@@ -70,6 +70,7 @@ fn read_issuer(
         "keys",
         "introspection",
         "claims",
+        "act",
         "require",
         "clock_skew",
         "required_type",
@@ -89,6 +90,7 @@ fn read_issuer(
     let audiences = read_audiences(reader, &fields);
     let keys = read_key_source(reader, files, &fields, name.as_ref());
     let claims = read_claims(reader, &fields);
+    let act = read_act(reader, &fields);
     let require = read_required_claims(reader, &fields);
     let clock_skew = read_clock_skew(reader, &fields);
     let required_type = reader.field_text(&fields, "required_type");
@@ -104,6 +106,7 @@ fn read_issuer(
         audiences: audiences?,
         keys: keys?,
         claims,
+        act,
         require,
         clock_skew,
         required_type: required_type.map(|text| text.shared.clone()),
@@ -298,6 +301,15 @@ fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     });
     let user = user.unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
     Claims { user, roles, groups, separator: Separator::Spaces }
+}
+
+/// The name of the actor in the claim `act`.
+fn read_act(reader: &mut Reader, fields: &Fields<'_>) -> Option<ClaimPath> {
+    let node = fields.value("act")?;
+    let fields = reader.filled_fields(node, "`act`", &["users"])?;
+    reader.required(&fields, "users", "write `{ users: /sub }`: the actor's name in `act`");
+    let text = reader.field_text(&fields, "users")?;
+    values::claim_path(reader, &text, text.text)
 }
 
 fn read_required_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<RequiredClaim> {

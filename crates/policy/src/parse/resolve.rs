@@ -65,10 +65,11 @@ pub(crate) fn resolve(
     }
     check_headers(&allow_response, identity_header.as_ref(), search.as_ref(), problems);
     check_key_header(&identity, search.as_ref(), problems);
+    let authzen = policy.authzen.map(|(_, section)| section);
     if !policy.identity_incomplete {
         check_token_places(&identity, problems);
+        check_actors(&identity, (search.as_ref(), authzen.as_ref()), problems);
     }
-    let authzen = policy.authzen.map(|(_, section)| section);
     if let Some(authzen) = &authzen
         && !policy.identity_incomplete
     {
@@ -163,6 +164,41 @@ fn check_token_places(identity: &Identity, problems: &mut Vec<Problem>) {
         let message = "`token_from` has no effect without `jwt`";
         let help = "add an issuer under `jwt`, or leave `token_from` out";
         problems.push(Problem::error(place.at.clone(), message).help(help));
+    }
+}
+
+/// Reports actors where no decision is about two callers: it would be about one of them alone.
+fn check_actors(
+    identity: &Identity,
+    (search, authzen): (Option<&Search>, Option<&AuthZen>),
+    problems: &mut Vec<Problem>,
+) {
+    let acting = identity.jwt.iter().find(|issuer| issuer.act.is_some());
+    if let (Some(issuer), Some(_)) = (acting, search) {
+        let message = "`act` has no meaning with `search`: a cluster's roles are those of one user";
+        let help = "leave it out, or put the cluster into a policy of its own";
+        problems.push(Problem::error(issuer.at.clone(), message).help(help));
+    }
+    let Some(at) = &identity.combine_both else { return };
+    let Identity { basic, api_keys, certificates, jwt, .. } = identity;
+    let has_others = basic.is_some() || api_keys.is_some() || !jwt.is_empty();
+    let fault = if certificates.is_none() {
+        Some(("no certificates are accepted", "add `certificates`"))
+    } else if !has_others {
+        Some(("nothing but certificates is accepted", "add `jwt`, `api_keys` or `basic`"))
+    } else if acting.is_some() {
+        Some(("`act` of an issuer names an actor, too", "leave one of them out"))
+    } else if search.is_some() {
+        let help = "leave it out, or put the cluster into a policy of its own";
+        Some(("a search cluster's roles are those of one user", help))
+    } else if authzen.is_some() {
+        Some(("a question of AuthZEN is about one subject", "leave one of them out"))
+    } else {
+        None
+    };
+    if let Some((fault, help)) = fault {
+        let message = format!("`combine: both` cannot be: {fault}");
+        problems.push(Problem::error(at.clone(), message).help(help));
     }
 }
 

@@ -4,10 +4,11 @@ use crate::model::{Piece, Template};
 use crate::parse::values;
 use document::{Node, Reader, Text, Warning, closest};
 
-const NAMES: [(&str, Piece); 5] = [
+const NAMES: [(&str, Piece); 6] = [
     ("user", Piece::User),
     ("roles", Piece::Roles),
     ("groups", Piece::Groups),
+    ("actor", Piece::Actor),
     ("rule", Piece::Rule),
     ("revision", Piece::Revision),
 ];
@@ -104,8 +105,8 @@ fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> 
     }
     let help = match closest(name, NAMES.iter().map(|(placeholder, _)| *placeholder)) {
         Some(close) => format!("did you mean `{{{close}}}`?"),
-        None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
-                 `{claims./json/pointer}`; `{{` is the brace itself"
+        None => "there are `{user}`, `{roles}`, `{groups}`, `{actor}`, `{rule}`, `{revision}` \
+                 and `{claims./json/pointer}`; `{{` is the brace itself"
             .to_owned(),
     };
     reader.reject(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help)

@@ -30,7 +30,9 @@ pub(super) struct LoggedDecision {
     pub(super) user: Option<String>,
     pub(super) issuer: Option<String>,
     scheme: Option<String>,
-    /// The names of the caller's certificate.
+    /// The actor that called for the user.
+    actor: Option<String>,
+    /// The names of the certificate of the caller or of its actor.
     #[serde(default)]
     certificate: Vec<String>,
     #[serde(default)]
@@ -326,7 +328,12 @@ impl LoggedDecision {
         let (index, issuer) = issuers
             .find(|(_, issuer)| *issuer.issuer == *name)
             .ok_or(CredentialsError::UnknownIssuer)?;
-        let mut subject = self.subject_as_logged(user, Some(SourceId::from_issuer(index)));
+        let source = Some(SourceId::from_issuer(index));
+        let mut subject = self.subject_as_logged(user, source);
+        if let Some(actor) = self.actor.as_deref().filter(|_| issuer.act.is_some()) {
+            let actor = unverified_subject::<&str>(actor, source, &[], &[]);
+            subject.actor = Some(Arc::new(actor));
+        }
         subject.roles.retain(|role| issuer.may_give(role));
         if issuer.claims.groups.is_none() {
             subject.groups.clear();

@@ -71,6 +71,7 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
         certificate: args.variables.certificate(),
         ..Request::default()
     };
+    let subject = subject.map(|subject| explainer.with_actor(&request, subject));
     Ok(match &args.host {
         None if !on_cluster => explainer.what_can_with(&request, subject.as_ref()),
         _ => explainer.what_can_on(&request, subject.as_ref(), roles),

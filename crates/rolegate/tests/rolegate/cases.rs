@@ -4,7 +4,7 @@ use crate::process::{PolicyFolder, example, open_to_all, run};
 
 #[test]
 fn the_cases_of_the_examples_hold() {
-    for name in ["people", "jwt", "owner", "api", "grpc", "certificates", "browser"] {
+    for name in ["people", "jwt", "agents", "owner", "api", "grpc", "certificates", "browser"] {
         let (code, out, err) = run(&["test", &example(name)]);
         assert_eq!(code, 0, "{name}: {out}{err}");
         assert!(out.lines().last().unwrap().ends_with("0 failed"), "{out}");

@@ -36,7 +36,7 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 26] = [
+const MAPPINGS: [(&str, &str, &str); 27] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("token_place", "an entry of `token_from`", "identity: { token_from: [{ ?: x }] }"),
@@ -48,6 +48,7 @@ const MAPPINGS: [(&str, &str, &str); 26] = [
     ("keys", "`keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
     ("introspection", "`introspection`", "identity: { jwt: [{ introspection: { ?: x } }] }"),
     ("claims", "`claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
+    ("act", "`act`", "identity: { jwt: [{ act: { ?: x } }] }"),
     ("role", "a role", "roles: { admin: { ?: x } }"),
     ("rule", "a rule", "roles: { admin: { allow: [{ ?: x }] } }"),
     ("grant", "a grant", "grants: { admin: { ?: x } }"),
@@ -150,7 +151,9 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
 #[test]
 fn the_policies_and_cases_of_the_examples_are_valid() {
     let mut documents: BTreeMap<&str, Vec<(PathBuf, Value)>> = BTreeMap::new();
-    for name in ["people", "jwt", "owner", "api", "keys", "certificates", "browser", "grpc"] {
+    for name in
+        ["people", "jwt", "agents", "owner", "api", "keys", "certificates", "browser", "grpc"]
+    {
         let folder = PathBuf::from(example(name));
         for file in [folder.clone(), folder.join("roles")]
             .iter()

@@ -155,6 +155,7 @@ mod tests {
             groups: Vec::new(),
             roles: Vec::new(),
             claims: serde_json::Value::Null,
+            actor: None,
         }
     }
 

@@ -65,7 +65,7 @@ impl Masks {
             record.path = path.into();
         }
         let masks_users = !matches!(self.users, Users::Shown);
-        for user in [&mut record.user, &mut record.attempted_user] {
+        for user in [&mut record.user, &mut record.actor, &mut record.attempted_user] {
             record.masked |= masks_users && !user.is_empty();
             *user = self.user(mem::take(user));
         }

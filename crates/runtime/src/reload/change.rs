@@ -155,6 +155,7 @@ impl<'s> ItemHashes<'s> {
             audiences,
             keys,
             claims,
+            act,
             require,
             clock_skew,
             required_type,
@@ -176,7 +177,7 @@ impl<'s> ItemHashes<'s> {
             RolesFromToken::Only(roles) => Some(roles.iter().map(|role| &*role.name).collect()),
         };
         // Debug output is enough: a claim has no place in a file.
-        let claims = format!("{claims:?} {require:?}");
+        let claims = format!("{claims:?} {act:?} {require:?}");
         let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
         self.add("issuers", issuer, (tokens, roles, user_prefix, group_prefix));
     }

@@ -278,14 +278,14 @@ fn credentials<'r>(
     subject: &'r Subject,
 ) -> Option<Cow<'r, [u8]>> {
     let backend = active.backend(request.host);
-    match active.credentials(request).ok()?? {
+    match active.credentials(request).ok()??.of_user() {
         Credentials::ApiKey(key) => match backend {
             Backend::Rules(rules) => rules.authenticator().api_key_proof(key),
             Backend::Cluster(cluster) => cluster.authenticator().api_key_proof(key),
         }
         .map(Cow::Owned),
         // Its names are copied for the candidate, which may read it elsewhere.
-        Credentials::Certificate(_) => Some(Cow::default()),
+        Credentials::Certificate(_) | Credentials::Both(..) => Some(Cow::default()),
         token if subject.issuer.is_some() => token.token().and_then(signed_part).map(Cow::Borrowed),
         Credentials::Token(_) => None,
         Credentials::Authorization(_) => {
@@ -300,7 +300,7 @@ fn credentials<'r>(
 fn token<'r>(policy: &Authorizer, request: &Request<'r>) -> Option<&'r [u8]> {
     let identity = policy.backend(request.host).identity();
     let credentials = policy.credentials(request).ok()??;
-    let is_read = identity.reads_bearer() || matches!(credentials, Credentials::Token(_));
+    let is_read = identity.reads_bearer() || matches!(credentials.of_user(), Credentials::Token(_));
     credentials.token().filter(|_| is_read)
 }
 

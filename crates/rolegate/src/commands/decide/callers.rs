@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use authorizer::{AssumedCaller, Authorizer};
+use authorizer::{AssumedCaller, Authorizer, Request};
 use explain::{Explainer, NamedCaller};
+use identity::Certificate;
 use serde_json::value::RawValue;
 
 use super::request_line::{InvalidRequest, RequestLine, json_error};
@@ -63,7 +64,9 @@ fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u
     key.push(u8::from(is_of_cluster));
     let names = [request.user.as_deref(), request.issuer.as_deref()];
     let texts = [request.groups, request.roles, request.claims].map(|json| json.map(RawValue::get));
-    for text in names.into_iter().chain(texts) {
+    // It names the actor, where the policy requires one.
+    let names_of_certificate = request.certificate.iter().flatten().map(|name| Some(&**name));
+    for text in names.into_iter().chain(texts).chain(names_of_certificate) {
         // Not the length of a text.
         let length = text.map_or(usize::MAX, str::len);
         key.extend(length.to_le_bytes());
@@ -93,6 +96,9 @@ fn caller<'p>(
                 .map_err(|error| InvalidRequest(error.to_string()))?
         }
     };
+    let certificate = request.certificate.as_deref().map(Certificate::Named);
+    let beside = Request { host, certificate, ..Request::default() };
+    let subject = subject.map(|subject| explainer.with_actor(&beside, subject));
     Ok(authorizer.assumed_caller(host, subject))
 }
 

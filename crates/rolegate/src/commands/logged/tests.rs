@@ -38,6 +38,7 @@ fn subject(caller: &OwnedCaller, inputs: &OwnedInputs) -> Option<Subject> {
         groups: names(&caller.groups),
         roles: names(&caller.roles),
         claims: issuer.map(|_| claims.into()).unwrap_or_default(),
+        actor: None,
     })
 }
 
