@@ -7,6 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use authorizer::Authorizer;
 use console::{Console, RunsIn};
 use runtime::counters::ThreadCounters;
 use runtime::lines::Counts;
@@ -234,6 +235,8 @@ impl Server {
         let Self { settings, log_counts, policy, tls, listeners, pages, authzen, tokens, files } =
             self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
+        let has_http = settings.http.address != AdminAddress::Off;
+        let policy = if has_http { policy.with_notices(not_over_http) } else { policy };
         let runtime = policy.start()?;
         let counters = Arc::new(OnceCounters::default());
         let question_counters = Arc::new(ThreadCounters::default());
@@ -285,13 +288,6 @@ impl Server {
         runtime.status.set_answering();
         if settings.http.trusts_everybody() {
             tracing::warn!("{TRUSTS_EVERYBODY}");
-        }
-        if is_http.contains(&true)
-            && let Some(authorizer) = runtime.policy.snapshot().as_deref()
-        {
-            for part in forward_auth::unsupported(authorizer) {
-                tracing::warn!("not over HTTP forward-auth: {part}");
-            }
         }
         for (address, is_http) in addresses.into_iter().zip(is_http) {
             if is_http {
@@ -435,6 +431,12 @@ async fn drain(
     } else {
         tracing::warn!("stopped: the drain timeout passed, and open connections were closed");
     }
+}
+
+/// The parts of a policy that no proxy can be told over HTTP.
+fn not_over_http(authorizer: &Authorizer) -> Vec<String> {
+    let parts = forward_auth::unsupported(authorizer).into_iter();
+    parts.map(|part| format!("not over HTTP forward-auth: {part}")).collect()
 }
 
 enum ListenerKind {

@@ -55,7 +55,7 @@ pub use denials::{Denial, MAX_DENIALS, RecentDenials};
 pub use errors::{LoadError, start_error};
 pub use otlp::OtlpCounts;
 pub use record::{DecisionContext, DecisionRecord, DecisionSink, Received, Via, is_logged};
-pub use reload::log_problems;
+pub use reload::{PolicyNotices, log_problems};
 pub use runtime::{Caches, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;

@@ -74,6 +74,9 @@ pub(crate) struct ReloadThreads {
     pub(crate) bundle: Option<Arc<BundleSource>>,
 }
 
+/// Names the parts of a policy that have no effect where it is used: a text for each.
+pub type PolicyNotices = fn(&Authorizer) -> Vec<String>;
+
 /// A policy that was loaded once, before the threads start.
 #[derive(Debug)]
 pub(crate) struct Reloader {
@@ -123,6 +126,10 @@ impl Reloader {
             }
         };
         Ok(Self { current, loader, loads })
+    }
+
+    pub(crate) fn set_notices(&self, notices: PolicyNotices) {
+        self.current.lock().set_notices(notices);
     }
 
     pub(crate) fn start(self) -> io::Result<ReloadThreads> {

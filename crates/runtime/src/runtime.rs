@@ -20,7 +20,7 @@ use crate::errors::LoadError;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::otlp::{self, Otlp, OtlpCounts};
-use crate::reload::{LoadEvent, ReloadThreads, Reloader};
+use crate::reload::{LoadEvent, PolicyNotices, ReloadThreads, Reloader};
 use crate::settings::PolicySettings;
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
@@ -149,6 +149,12 @@ impl LoadedPolicy {
     /// Keeps the last denials, for the console.
     pub fn keeping_last_denials(self) -> Self {
         Self { keeps_denials: true, ..self }
+    }
+
+    /// Logs these notices of the policy now, and of each changed policy when it is activated.
+    pub fn with_notices(self, notices: PolicyNotices) -> Self {
+        self.reloader.set_notices(notices);
+        self
     }
 
     /// Starts the threads.

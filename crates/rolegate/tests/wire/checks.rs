@@ -14,7 +14,7 @@ use server::checks::{Options, Protocol, RunningServer};
 
 use crate::support::*;
 
-fn errors(server: &RunningServer, kind: ErrorKind) -> u64 {
+pub(crate) fn errors(server: &RunningServer, kind: ErrorKind) -> u64 {
     server.totals().checks.errors.into_iter().find(|(each, _)| *each == kind).unwrap().1
 }
 
@@ -168,7 +168,7 @@ async fn without_a_policy_every_check_is_an_error() {
 
 /// Counts decisions, and panics on every second one.
 #[derive(Debug, Default)]
-struct Panics(AtomicUsize);
+pub(crate) struct Panics(AtomicUsize);
 
 impl DecisionSink for Panics {
     fn offer(&self, _: &Verdict<'_>, _: &DecisionContext<'_>) {

@@ -117,7 +117,7 @@ async fn a_cancelled_check_is_not_hashed() {
 
 /// A policy of alice alone, with a hash of this password that takes long enough to be interrupted;
 /// a different one each time.
-fn slow_policy(password: &str) -> String {
+pub(crate) fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(1_500_000).unwrap();
     let hash = identity::hash_password(password, identity::HashAlgorithm::Pbkdf2Sha256 { rounds })
         .unwrap();

@@ -1,4 +1,5 @@
-//! The gRPC server over real sockets, with well-behaved clients, unusual ones and attackers.
+//! The server over real sockets, with well-behaved clients, unusual ones and attackers: by gRPC,
+//! and in `forward_auth` by HTTP.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "an answer that cannot be read is a failed test")]
 #![expect(
@@ -8,6 +9,7 @@
 
 mod attacks;
 mod checks;
+mod forward_auth;
 mod frames;
 mod framing;
 mod hashing;

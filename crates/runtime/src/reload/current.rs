@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::active::ActiveSnapshot;
 use super::change::{self, Change};
-use super::log_problems;
+use super::{PolicyNotices, log_problems};
 use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, KeyUrls};
 use crate::conditions::{ConditionLog, policy_conditions};
@@ -53,6 +53,8 @@ pub(super) struct CurrentPolicy {
     /// replaced their errors in the status.
     pub(super) must_load: bool,
     conditions: ConditionLog,
+    /// Logged about the active policy; see [`Self::set_notices`].
+    notices: Option<PolicyNotices>,
     pub(super) max_read_time: Duration,
     /// Whether the threads are stopping. A load that is still running must not activate its policy.
     is_stopped: bool,
@@ -79,6 +81,7 @@ impl SharedPolicy {
             reading_since: None,
             must_load: false,
             conditions: ConditionLog::default(),
+            notices: None,
             max_read_time: MAX_READ_TIME,
             is_stopped: false,
         })))
@@ -241,7 +244,28 @@ impl CurrentPolicy {
             }
             _ => log_problems(warnings),
         }
+        let is_changed = before.as_ref().is_none_or(|before| {
+            before.authorizer.revision().policy != authorizer.revision().policy
+        });
+        if is_changed {
+            self.log_notices();
+        }
         before
+    }
+
+    /// Logs these notices about the active policy, and about each changed policy when it is
+    /// activated: a reload may bring a part that silently denies.
+    pub(super) fn set_notices(&mut self, notices: PolicyNotices) {
+        self.notices = Some(notices);
+        self.log_notices();
+    }
+
+    fn log_notices(&self) {
+        if let (Some(notices), Some(good)) = (self.notices, &self.good) {
+            for notice in notices(&good.authorizer) {
+                tracing::warn!("{notice}");
+            }
+        }
     }
 
     /// Reports why the files do not load, and since when.
