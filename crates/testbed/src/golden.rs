@@ -6,20 +6,20 @@
 
 use std::time::{Duration, Instant};
 
-use policy::cases::{Case, Credentials, Expect, Request};
+use policy::cases::{Case, Credentials, Expect};
 use policy::model::{AUTHORIZATION, Identity};
 use serde_json::Value;
 
 use crate::client::{Answer, Connection, Version};
 use crate::grpc::basic;
+use crate::guarded::Guarded;
 use crate::process::Failed;
-use crate::stack::Stack;
 use crate::tokens::Signer;
 
-/// Sends the cases to Envoy in turn. The stack must have been started with [`ARGUMENTS`].
+/// Sends the cases to the proxy in turn. Rolegate must log every decision, as with [`ARGUMENTS`].
 #[derive(Debug)]
 pub struct Caller<'a> {
-    stack: &'a Stack,
+    stack: &'a dyn Guarded,
     identity: &'a Identity,
     signer: Option<&'a Signer>,
     connection: Connection,
@@ -34,7 +34,7 @@ pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 pub struct Outcome {
     /// The actual status.
     pub status: u16,
-    /// The expected status: that of the case, or of the path into which Envoy turned the case's.
+    /// The expected status: that of the case, or of the path into which the proxy turned the case's.
     pub expected: u16,
     /// The line of the decision log; `Null` if the request did not reach rolegate.
     pub decision: Value,
@@ -44,13 +44,13 @@ pub struct Outcome {
 
 /// The maximum time for a line of the decision log to appear.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait for a line that most likely never appears: Envoy itself answered.
-const ENVOY_REJECTION_WAIT: Duration = Duration::from_millis(300);
+/// The path of a request that is sent only for its line, which no case has.
+const MARKER: &str = "/line-of-a-marker";
 
 impl<'a> Caller<'a> {
     /// Connects to the stack.
     pub async fn connect(
-        stack: &'a Stack,
+        stack: &'a dyn Guarded,
         identity: &'a Identity,
         signer: Option<&'a Signer>,
         version: Version,
@@ -67,12 +67,13 @@ impl<'a> Caller<'a> {
         }
         let mut headers = request.headers.clone();
         headers.extend(credentials_header(&request.credentials, self.identity, self.signer)?);
+        let target = (&*request.method, &*request.host, request.body.as_bytes());
         let before = self.stack.decisions().len();
-        let answer = self.send(request, &request.path, &headers).await?;
-        let decision = self.decision_after(before, &answer).await;
+        let answer = self.send(target, &request.path, &headers).await?;
+        let decision = self.decision_after(before, &answer).await?;
         if let Some(path) = repaired(case, &answer, &decision) {
-            let direct = self.send(request, path, &headers).await?;
-            self.decision_after(before + 1, &direct).await;
+            let direct = self.send(target, path, &headers).await?;
+            self.decision_after(before + 1, &direct).await?;
             let (status, expected) = (answer.status, direct.status);
             let wrong = (status != expected).then(|| format!("`{path}` itself gets {expected}"));
             return Ok(Outcome { status, expected, wrong: Vec::from_iter(wrong), decision });
@@ -84,15 +85,14 @@ impl<'a> Caller<'a> {
         Ok(Outcome { status: answer.status, expected: case.expect.status, decision, wrong })
     }
 
-    /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next
+    /// Sends a request. A proxy closes a connection after a request that it cannot parse; the next
     /// request then uses a new connection.
     async fn send(
         &mut self,
-        request: &Request,
+        (method, host, body): (&str, &str, &[u8]),
         path: &str,
         headers: &[(String, String)],
     ) -> Result<Answer, Failed> {
-        let (method, host, body) = (&request.method, &request.host, request.body.as_bytes());
         if let Ok(answer) = self.connection.send(method, path, host, headers, body).await {
             return Ok(answer);
         }
@@ -100,21 +100,33 @@ impl<'a> Caller<'a> {
         self.connection.send(method, path, host, headers, body).await
     }
 
-    /// The decision log line for a response. It is written after the response.
-    async fn decision_after(&self, before: usize, answer: &Answer) -> Value {
-        // A request that Envoy itself rejects has no line, and its response has no body. Every
-        // other line does appear, perhaps late on a busy machine; without waiting for it, it would
-        // be taken for the line of the next case.
-        let by_envoy = answer.status == 400 && answer.text().is_empty();
-        let end = Instant::now() + if by_envoy { ENVOY_REJECTION_WAIT } else { LINE_TIMEOUT };
+    /// The decision log line of a request, which is written after the response; `Null` if there is
+    /// none. `before` is the number of earlier lines.
+    ///
+    /// Every line but those of invalid requests does appear, perhaps late on a busy machine; without
+    /// waiting for it, it would be taken for the line of the next case. An invalid request has no
+    /// line if the proxy itself answers it. The lines have the order of the requests: it has none if
+    /// the line of a later request comes first.
+    async fn decision_after(&mut self, before: usize, answer: &Answer) -> Result<Value, Failed> {
+        let is_invalid = answer.status == 400;
+        if is_invalid {
+            self.send(("GET", "localhost", b""), MARKER, &[]).await?;
+        }
+        let end = Instant::now() + LINE_TIMEOUT;
         loop {
-            match self.stack.decisions().into_iter().nth(before) {
-                Some(line) => return line,
-                None if Instant::now() > end => return Value::Null,
-                None => tokio::time::sleep(Duration::from_millis(2)).await,
+            let mut lines = self.stack.decisions().into_iter().skip(before);
+            match (lines.next(), lines.next()) {
+                (Some(line), _) if is_invalid && is_marker(&line) => return Ok(Value::Null),
+                (Some(line), next) if !is_invalid || next.is_some() => return Ok(line),
+                _ if Instant::now() > end => return Ok(Value::Null),
+                _ => tokio::time::sleep(Duration::from_millis(2)).await,
             }
         }
     }
+}
+
+fn is_marker(line: &Value) -> bool {
+    line.get("path").and_then(Value::as_str) == Some(MARKER)
 }
 
 /// The header with these credentials.
@@ -142,9 +154,9 @@ pub fn credentials_header(
     })
 }
 
-/// The path that rolegate received, if Envoy has turned the invalid path of the case into a valid
-/// one: normalisation turns `/../people` into `/people`. The request must then get the result of the
-/// valid path.
+/// The path that rolegate received, if the proxy has turned the invalid path of the case into a
+/// valid one: normalisation turns `/../people` into `/people`. The request must then get the result
+/// of the valid path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)

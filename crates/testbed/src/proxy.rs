@@ -1,13 +1,17 @@
-//! A real nginx, HAProxy or Caddy with its configuration under `deploy/`, in which addresses are
-//! replaced by free ones.
+//! A real nginx, HAProxy, Caddy or Traefik with its configuration under `deploy/`, in which addresses are
+//! replaced by free ones. [`ProxyStack`] is one with rolegate beside it.
+
+mod stack;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpStream;
 
+pub use self::stack::ProxyStack;
+use crate::client::get;
 use crate::manifests::deploy;
 use crate::port::ReservedPort;
 use crate::process::{Failed, Process, Stdout, find_program, repository};
@@ -21,6 +25,17 @@ pub enum Kind {
     Haproxy,
     /// Caddy.
     Caddy,
+    /// Traefik.
+    Traefik,
+}
+
+/// How long a proxy waits for rolegate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timeouts {
+    /// As in the shipped file.
+    Shipped,
+    /// Long enough that a busy machine turns no answer into an error.
+    Long,
 }
 
 /// A running proxy. Dropping it stops it.
@@ -36,8 +51,20 @@ pub struct Proxy {
 const ROLEGATE: &str = "127.0.0.1:9193";
 const APPLICATION: &str = "127.0.0.1:8080";
 
+/// The timeouts in the files, and [`Timeouts::Long`] in their place.
+const LONG_TIMEOUTS: &[(&str, &str)] = &[
+    ("proxy_connect_timeout 1s", "proxy_connect_timeout 60s"),
+    ("proxy_read_timeout 2s", "proxy_read_timeout 60s"),
+    ("TIMEOUT_MS = 2000", "TIMEOUT_MS = 60000"),
+    ("timeout connect 1s", "timeout connect 60s"),
+    ("dial_timeout 1s", "dial_timeout 60s"),
+    ("response_header_timeout 2s", "response_header_timeout 60s"),
+];
+
 /// The version of Caddy in `.tools/`.
 const CADDY_VERSION: &str = "2.11.9";
+/// The version of Traefik in `.tools/`.
+const TRAEFIK_VERSION: &str = "3.6.12";
 
 /// The maximum time until it accepts connections.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,6 +81,24 @@ http {
 ";
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Nginx, Self::Haproxy, Self::Caddy, Self::Traefik];
+
+    /// The proxy with this name, as in `make demo PROXY=nginx`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Its name, for people.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Nginx => "nginx",
+            Self::Haproxy => "HAProxy",
+            Self::Caddy => "Caddy",
+            Self::Traefik => "Traefik",
+        }
+    }
+
     /// The value of `--http-profile`.
     pub fn profile(self) -> &'static str {
         self.name()
@@ -64,17 +109,22 @@ impl Kind {
         let (variable, remedy, folder) = match self {
             Self::Nginx => ("NGINX", "run `make tools`", "nginx-haproxy".to_owned()),
             Self::Haproxy => ("HAPROXY", "run `make tools`", "nginx-haproxy".to_owned()),
-            Self::Caddy => ("CADDY", "run `make test-caddy`", format!("caddy-{CADDY_VERSION}")),
+            Self::Caddy => ("CADDY", "run `make test-proxies`", format!("caddy-{CADDY_VERSION}")),
+            Self::Traefik => {
+                ("TRAEFIK", "run `make test-proxies`", format!("traefik-{TRAEFIK_VERSION}"))
+            }
         };
         let program = repository().join(".tools").join(folder).join("bin").join(self.name());
         find_program(variable, remedy, [program])
     }
 
-    fn name(self) -> &'static str {
+    /// Its name in lower case: of its program and its folder.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
             Self::Haproxy => "haproxy",
             Self::Caddy => "caddy",
+            Self::Traefik => "traefik",
         }
     }
 
@@ -101,6 +151,12 @@ impl Kind {
                     .map(str::to_owned)
                     .into()
             }
+            Self::Traefik => {
+                addresses.copy("traefik/rolegate.yaml", folder, &[])?;
+                let routes = ("/etc/traefik/rolegate.yaml", &*at("rolegate.yaml"));
+                addresses.copy("traefik/traefik.yaml", folder, &[routes])?;
+                vec![format!("--configFile={}", at("traefik.yaml"))]
+            }
         })
     }
 }
@@ -109,13 +165,13 @@ impl Proxy {
     /// Starts it in front of the application. It asks `rolegate`; its files go to `folder`.
     pub async fn start(
         kind: Kind,
-        rolegate: SocketAddr,
-        application: SocketAddr,
+        (rolegate, application): (SocketAddr, SocketAddr),
         folder: &Path,
+        timeouts: Timeouts,
     ) -> Result<Self, Failed> {
         let port = ReservedPort::new()?;
         let address = port.address();
-        let addresses = Addresses { public: address, rolegate, application };
+        let addresses = Addresses { public: address, rolegate, application, timeouts };
         let mut command = Command::new(kind.program()?);
         command.args(kind.configure(folder, &addresses)?);
         // Where Caddy keeps certificates.
@@ -126,13 +182,27 @@ impl Proxy {
         process.until(START_TIMEOUT, ready).await?;
         Ok(Self { address, _port: port, _process: process })
     }
+
+    /// Sends a request until it is answered by something that the proxy asks or forwards to, none of
+    /// which answers 404: Traefik accepts connections before it has its routes.
+    pub async fn wait_for_routes(&self) -> Result<(), Failed> {
+        let end = Instant::now() + START_TIMEOUT;
+        while get(self.address, "/", &[]).await?.status == 404 {
+            if Instant::now() > end {
+                return Err(Failed::new("proxy", format!("no route after {START_TIMEOUT:?}")));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
 }
 
-/// What replaces the addresses in the files.
+/// The replacements of addresses and timeouts in the files.
 struct Addresses {
     public: SocketAddr,
     rolegate: SocketAddr,
     application: SocketAddr,
+    timeouts: Timeouts,
 }
 
 impl Addresses {
@@ -145,7 +215,11 @@ impl Addresses {
             .replace(APPLICATION, &self.application.to_string())
             .replace("127.0.0.1:10000", &self.public.to_string())
             .replace("http://:10000", &format!("http://:{}", self.public.port()));
-        for (from, to) in more {
+        let timeouts = match self.timeouts {
+            Timeouts::Shipped => &[],
+            Timeouts::Long => LONG_TIMEOUTS,
+        };
+        for (from, to) in timeouts.iter().chain(more) {
             text = text.replace(from, to);
         }
         let name = from.file_name().unwrap_or_default();

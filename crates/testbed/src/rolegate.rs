@@ -75,6 +75,15 @@ impl Rolegate {
         lines.filter(|line| line.get("decision").is_some()).collect()
     }
 
+    /// The address where it answers HTTP forward-auth, if its arguments have `--http`.
+    pub async fn forward_auth(&mut self) -> Result<SocketAddr, Failed> {
+        let address = async |process: &Process| {
+            let log = process.log_since_start();
+            announced(&log, "listening for HTTP forward-auth")?.parse().ok()
+        };
+        self.process.until(START_TIMEOUT, address).await
+    }
+
     /// Waits until it has logged its addresses and is ready.
     async fn ready(&mut self) -> Result<(), Failed> {
         let ready = async |process: &Process| {

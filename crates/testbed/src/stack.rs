@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use crate::client::{Connection, Version, get};
 use crate::envoy::{self, Envoy, Listener, Module, Settings, Target};
+use crate::guarded::Guarded;
 use crate::process::{Failed, find_program};
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
@@ -152,6 +153,28 @@ impl Stack {
     /// The folder of its files, which exists as long as the stack.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+}
+
+impl Guarded for Stack {
+    fn proxy(&self) -> &'static str {
+        "Envoy"
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.envoy.address
+    }
+
+    fn app(&self) -> &App {
+        &self.app
+    }
+
+    fn rolegates(&self) -> &[Rolegate] {
+        &self.rolegates
+    }
+
+    fn decisions(&self) -> Vec<Value> {
+        Stack::decisions(self)
     }
 }
 

@@ -1,4 +1,4 @@
-//! nginx, HAProxy and Caddy with the shipped configurations. Attackers send bytes to them; what
+//! nginx, HAProxy, Caddy and Traefik with the shipped configurations. Attackers send bytes to them; what
 //! they ask of an authorization service, and what the application receives, is recorded. The
 //! service allows callers that it should not, so that the paths of attackers are seen to arrive as
 //! they were decided about.
@@ -16,13 +16,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use testbed::proxy::{Kind, Proxy};
+use testbed::proxy::{Kind, Proxy, Timeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use recorder::{Received, Recorder};
 
-/// Caddy takes minutes to build: `make test-caddy` does it, and runs its tests.
+/// Caddy and Traefik take minutes to build: `make test-proxies` does it, and runs their tests.
+const BUILT: [Kind; 2] = [Kind::Caddy, Kind::Traefik];
 const FETCHED: [Kind; 2] = [Kind::Nginx, Kind::Haproxy];
 
 /// The longest time for an answer. HAProxy asks a service that is silent four times, 2 s each.
@@ -42,8 +43,11 @@ impl Stage {
         let service = Recorder::start(move |asked| recorder::decide(kind, asked)).await;
         let application = Recorder::start(|_| recorder::arrived()).await;
         let addresses = (service.address, application.address);
-        let proxy = Proxy::start(kind, addresses.0, addresses.1, folder.path()).await.unwrap();
-        Self { proxy, service, application, _folder: folder }
+        let proxy = Proxy::start(kind, addresses, folder.path(), Timeouts::Shipped).await.unwrap();
+        proxy.wait_for_routes().await.unwrap();
+        let stage = Self { proxy, service, application, _folder: folder };
+        stage.service.take();
+        stage
     }
 
     /// Sends bytes on a connection of their own, and returns the answer with what the service and
@@ -89,9 +93,11 @@ async fn what_arrives_is_what_was_decided() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Caddy: `make test-caddy`"]
-async fn what_arrives_is_what_was_decided_with_caddy() {
-    attacks::arrive_as_decided(Kind::Caddy).await;
+#[ignore = "needs Caddy and Traefik: `make test-proxies`"]
+async fn what_arrives_is_what_was_decided_with_those_that_are_built() {
+    for kind in BUILT {
+        attacks::arrive_as_decided(kind).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,9 +108,11 @@ async fn nobody_says_who_they_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Caddy: `make test-caddy`"]
-async fn nobody_says_who_they_are_with_caddy() {
-    attacks::cannot_say_who_they_are(Kind::Caddy).await;
+#[ignore = "needs Caddy and Traefik: `make test-proxies`"]
+async fn nobody_says_who_they_are_with_those_that_are_built() {
+    for kind in BUILT {
+        attacks::cannot_say_who_they_are(kind).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,17 +122,20 @@ async fn what_is_not_allowed_does_not_arrive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Caddy: `make test-caddy`"]
-async fn what_is_not_allowed_does_not_arrive_with_caddy() {
-    without_allowance(Kind::Caddy).await;
+#[ignore = "needs Caddy and Traefik: `make test-proxies`"]
+async fn what_is_not_allowed_does_not_arrive_with_those_that_are_built() {
+    let (caddy, traefik) = (without_allowance(Kind::Caddy), without_allowance(Kind::Traefik));
+    tokio::join!(caddy, traefik);
 }
 
 /// Denials and failures of the service, each with the status that the client gets, as on the pages.
 async fn without_allowance(kind: Kind) {
     let passes_on = kind != Kind::Nginx;
-    let failed = match kind {
-        Kind::Nginx | Kind::Haproxy => 503,
-        Kind::Caddy => 500,
+    // Of the service's 500 and 302, of its silence, and without it.
+    let [failed, redirected, silent, unreachable] = match kind {
+        Kind::Nginx | Kind::Haproxy => [503; 4],
+        Kind::Caddy => [500, 302, 504, 502],
+        Kind::Traefik => [500, 302, 500, 500],
     };
     let stage = Stage::start(kind).await;
     for (answer, expected) in [
@@ -134,8 +145,8 @@ async fn without_allowance(kind: Kind) {
         ("413", if passes_on { 413 } else { 503 }),
         ("500", failed),
         ("503", 503),
-        ("302", if kind == Kind::Caddy { 302 } else { 503 }),
-        ("silence", if kind == Kind::Caddy { 504 } else { 503 }),
+        ("302", redirected),
+        ("silence", silent),
     ] {
         let sent = request("GET /people", &format!("X-Answer: {answer}\r\n"));
         let (got, asked, arrived) = stage.send(&sent).await;
@@ -149,7 +160,6 @@ async fn without_allowance(kind: Kind) {
 
     let Stage { proxy, service, application, _folder } = stage;
     drop(service);
-    let unreachable = if kind == Kind::Caddy { 502 } else { 503 };
     for sent in [request("GET /people", ""), request("OPTIONS /public", "")] {
         let got = exchange(proxy.address, &sent).await;
         assert_eq!(status(&got), unreachable, "{kind:?}: {got}");

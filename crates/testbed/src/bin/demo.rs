@@ -1,15 +1,16 @@
-//! `make demo`: runs the people example behind a real Envoy and compares the results with its
-//! policy and its cases.
+//! `make demo`: runs the people example behind a real Envoy, or another proxy, and compares the
+//! results with its policy and its cases.
 //!
 //! The expected results of the matrix of callers and methods come from the reference evaluator, all
 //! others from `policies/people/cases.yaml`.
 
 #[path = "demo/identity.rs"]
 mod identity;
+#[path = "demo/setup.rs"]
+mod setup;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,9 +18,11 @@ use policy::cases::{Case, Credentials, Expect, Request};
 use policy::reference::{Caller as Subject, decide};
 use policy::{AccessRequest, Decision};
 use testbed::client::Version;
-use testbed::golden::{self, Caller, Outcome};
+use testbed::golden::{Caller, Outcome};
 use testbed::policies::Example;
-use testbed::{Failed, Options, Stack};
+use testbed::{Failed, Guarded};
+
+use setup::Setup;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -47,19 +50,11 @@ async fn main() -> ExitCode {
 /// Runs the demo. Returns whether everything matched the policy and its cases.
 async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> {
     let example = Example::named("people")?;
-    let mut options = Options::default();
-    if is_set("MODULE") {
-        options.module = std::env::current_exe()?.parent().map(Path::to_owned);
-    } else {
-        options.arguments.extend(golden::ARGUMENTS);
-    }
-    let stack = Stack::start(&testbed::program()?, &example.file, &options).await?;
-    let (envoy, app) = (stack.envoy.address, stack.app.address);
-    if options.module.is_some() {
-        writeln!(out, "Envoy {envoy} with rolegate inside it -> app {app}")?;
-    } else {
-        writeln!(out, "Envoy {envoy} -> rolegate (Unix socket) -> app {app}")?;
-    }
+    let setup = Setup::from_environment()?;
+    let stack = setup.start(&example.file).await?;
+    let stack = &*stack;
+    let (proxy, address, app) = (stack.proxy(), stack.address(), stack.app().address);
+    writeln!(out, "{proxy} {address} {} app {app}", setup.way())?;
 
     writeln!(
         out,
@@ -67,32 +62,27 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
          `Authorization` header"
     )?;
     writeln!(out, "\nWho may do what, according to the policy ({}):\n", shown(&example))?;
-    let mut right = table(out, &stack, &example, &matrix(&example)).await?;
+    let mut right = table(out, stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, according to the cases next to it:\n")?;
     let special: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
-    right &= table(out, &stack, &example, &special).await?;
-    right &= identity::show(out, &example, options).await?;
+    right &= table(out, stack, &example, &special).await?;
+    right &= identity::show(out, &example, &setup).await?;
 
     let summary = match right {
         true => "all as the policy says",
         false => "NOT as the policy says: see the lines marked !",
     };
     writeln!(out, "\n{summary}")?;
-    if is_set("KEEP") {
-        keep(out, &stack).await?;
+    if setup::is_set("KEEP") {
+        keep(out, stack).await?;
     }
     Ok(right)
-}
-
-/// Whether this variable of the environment is set, and not to 0.
-fn is_set(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
 /// Runs cases and prints each outcome. Returns whether all were as expected.
 async fn table(
     out: &mut impl Write,
-    stack: &Stack,
+    stack: &dyn Guarded,
     example: &Example,
     cases: &[Case],
 ) -> Result<bool, Box<dyn std::error::Error>> {
@@ -113,7 +103,7 @@ async fn table(
             request_of(case),
             outcome.expected.to_string(),
             outcome.status.to_string(),
-            why(case, &outcome),
+            why(stack.proxy(), case, &outcome),
             if has_names { case.name.clone() } else { String::new() },
         ]);
     }
@@ -235,26 +225,26 @@ fn name(example: &Example, request: &Request) -> String {
 }
 
 /// The deciding rule or the reason of the denial, and the differences from the expectation.
-fn why(case: &Case, outcome: &Outcome) -> String {
+fn why(proxy: &str, case: &Case, outcome: &Outcome) -> String {
     let [reason, rule, path] = ["reason", "rule", "path"]
         .map(|name| outcome.decision.get(name).and_then(|value| value.as_str()));
     let mut parts = vec![match (reason, rule) {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),
         (Some(reason), None) => reason.to_owned(),
         (None, Some(rule)) => rule.to_owned(),
-        (None, None) => "denied by Envoy itself".to_owned(),
+        (None, None) => format!("denied by {proxy} itself"),
     }];
-    // Another answer is expected only if Envoy has changed the path.
+    // Another answer is expected only if the proxy has changed the path.
     if outcome.expected != case.expect.status {
-        parts.push(format!("Envoy turned the path into {}", path.unwrap_or_default()));
+        parts.push(format!("{proxy} turned the path into {}", path.unwrap_or_default()));
     }
     parts.extend(outcome.wrong.iter().cloned());
     parts.join("; ")
 }
 
 /// Keeps the stack running until Ctrl-C.
-async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::error::Error>> {
-    let envoy = stack.envoy.address;
+async fn keep(out: &mut impl Write, stack: &dyn Guarded) -> Result<(), Box<dyn std::error::Error>> {
+    let proxy = stack.address();
     writeln!(out, "\nThe stack runs until Ctrl-C. Try:\n")?;
     for (arguments, path) in [
         (" -u alice:wonderland", "/people"),
@@ -263,9 +253,9 @@ async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::er
         ("", "/people"),
         (" --path-as-is -u bob:builder", "/people/..%2fadmin"),
     ] {
-        writeln!(out, "  curl -i{arguments} http://{envoy}{path}")?;
+        writeln!(out, "  curl -i{arguments} http://{proxy}{path}")?;
     }
-    for rolegate in &stack.rolegates {
+    for rolegate in stack.rolegates() {
         writeln!(out, "  curl http://{}/metrics", rolegate.admin)?;
     }
     out.flush()?;

@@ -9,6 +9,7 @@ use super::{Stage, request, status};
 const TARGETS: &[&str] = &[
     "/people",
     "/people?path=/../admin&b=%2e%2e",
+    "/people?a=1;b=2&c=%3b",
     "/static/../people",
     "/static/%2e%2e/people",
     "/static/%2E./people",
@@ -218,15 +219,18 @@ const FORGED: &str = "X-User: bob\r\nx-user: root\r\nX_User: bob\r\nX.User: bob\
     X-Http-Method-Override: DELETE\r\nForwarded: for=9.9.9.9\r\n";
 
 /// What arrives of [`FORGED`], for a caller with this name.
-fn is_clean(arrived: &Received, user: &[&str], roles: &[&str]) -> bool {
+fn is_clean(kind: Kind, arrived: &Received, user: &str, roles: &str) -> bool {
     let values =
         ["9.9.9.9", "8.8.8.8", "evil", "gopher", "DELETE", "forged", "bob", "root", "admin"];
     let is_forged =
         |(_, value): &(String, String)| values.iter().any(|forged| value.contains(forged));
     !arrived.headers.iter().any(is_forged)
-        && arrived.values("x-user") == user
-        && arrived.values("x-roles") == roles
-        && arrived.values("x-identity").is_empty()
+        && [("x-user", user), ("x-roles", roles), ("x-identity", "")].iter().all(|(name, value)| {
+            let values = arrived.values(name);
+            // Traefik copies a header without a value, others remove it.
+            values == [*value] && (!value.is_empty() || kind == Kind::Traefik)
+                || values.is_empty() && value.is_empty()
+        })
 }
 
 /// Sends forged headers, of a caller and of nobody.
@@ -242,13 +246,24 @@ pub(crate) async fn cannot_say_who_they_are(kind: Kind) {
             assert_eq!(arrived.len(), 1, "{kind:?}, {more:?}: {answer} {asked:#?}");
         }
         for arrived in &arrived {
-            assert!(is_clean(arrived, &["alice"], &["guest"]), "{kind:?}, {more:?}: {arrived:#?}");
+            assert!(is_clean(kind, arrived, "alice", "guest"), "{kind:?}, {more:?}: {arrived:#?}");
         }
         let sent = format!("{nobody}{FORGED}{more}Connection: close\r\n\r\n");
         let (answer, asked, arrived) = stage.send(&sent).await;
         assert_eq!(arrived.len(), 1, "{kind:?}, {more:?}: {answer} {asked:#?}");
-        assert!(is_clean(&arrived[0], &[], &[]), "{kind:?}, {more:?}: {arrived:#?}");
+        assert!(is_clean(kind, &arrived[0], "", ""), "{kind:?}, {more:?}: {arrived:#?}");
     }
+
+    // The page of nginx says how to forward the upgrade to WebSocket; the others do.
+    let sent = request(
+        "GET /people",
+        "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+    );
+    let (answer, _, arrived) = stage.send(&sent.replace(": close", ": upgrade, close")).await;
+    assert_eq!(arrived.len(), 1, "{kind:?}: {answer}");
+    let expected = if kind == Kind::Nginx { vec![] } else { vec!["websocket"] };
+    assert_eq!(arrived[0].values("upgrade"), expected, "{kind:?}: {arrived:#?}");
 
     // An upgrade to another protocol than WebSocket would carry requests that nobody decides about.
     for upgrade in ["h2c", "h2c\r\nUpgrade: websocket", "websocket, h2c", "TLS/1.0"] {

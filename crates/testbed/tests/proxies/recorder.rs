@@ -30,8 +30,13 @@ pub(crate) struct Recorder {
     server: Option<Runtime>,
 }
 
-/// Longer than a proxy waits.
-const SILENCE: Duration = Duration::from_secs(3);
+/// Longer than a proxy waits, by its configuration. Traefik has none, and waits 30 s.
+const fn silence(kind: Kind) -> Duration {
+    match kind {
+        Kind::Nginx | Kind::Haproxy | Kind::Caddy => Duration::from_secs(3),
+        Kind::Traefik => Duration::from_secs(33),
+    }
+}
 
 impl Received {
     /// The values of a header, a line each.
@@ -96,7 +101,7 @@ pub(crate) fn names(kind: Kind) -> [&'static str; 4] {
         Kind::Nginx | Kind::Haproxy => {
             ["x-original-method", "x-original-host", "x-original-uri", "x-real-ip"]
         }
-        Kind::Caddy => {
+        Kind::Caddy | Kind::Traefik => {
             ["x-forwarded-method", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for"]
         }
     }
@@ -114,7 +119,7 @@ pub(crate) fn decide(kind: Kind, asked: &Received) -> Answer {
     match asked.values("x-answer")[..] {
         [] => {}
         ["silence"] => {
-            std::thread::sleep(SILENCE);
+            std::thread::sleep(silence(kind));
             return with_status(200);
         }
         [status] => return with_status(status.parse().unwrap()),

@@ -1,5 +1,5 @@
 //! The part of the demo about the identity header: the application verifies the caller itself, and
-//! refuses requests that bypass Envoy.
+//! refuses requests that bypass the proxy.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -10,15 +10,16 @@ use testbed::client::{Answer, Connection, Version, get};
 use testbed::policies::{self, Example};
 use testbed::port::ReservedPort;
 use testbed::tokens::{Signer, private_key};
-use testbed::{Options, Stack};
+
+use super::setup::Setup;
 
 const AUDIENCE: &str = "people-app";
 const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
 /// A request with the expected outcome.
 struct Sent {
-    what: &'static str,
-    /// Past Envoy, straight to the application.
+    what: String,
+    /// Past the proxy, straight to the application.
     past: bool,
     authorization: Option<&'static str>,
     identity: Option<String>,
@@ -30,29 +31,25 @@ struct Sent {
 pub(crate) async fn show(
     out: &mut impl Write,
     example: &Example,
-    mut options: Options,
+    setup: &Setup,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let policy = signing(example, folder.path())?;
     // The address of the module's admin pages, which nothing tells.
-    let port = options.module.as_ref().map(|_| ReservedPort::new()).transpose()?;
-    let admin = port.as_ref().map(ReservedPort::address);
-    if let Some(admin) = admin {
-        options.arguments.push(format!("admin: \"{admin}\"").leak());
-    }
-    let stack = Stack::start(&testbed::program()?, &policy, &options).await?;
-    let admin =
-        stack.rolegates.first().map(|rolegate| rolegate.admin).or(admin).ok_or("no admin pages")?;
+    let port = ReservedPort::new()?;
+    let line: &'static str = format!("admin: \"{}\"", port.address()).leak();
+    let stack = setup.start_with(&policy, &[line]).await?;
+    let admin = stack.rolegates().first().map_or(port.address(), |rolegate| rolegate.admin);
     let keys = get(admin, "/jwks", &[]).await?.text();
-    stack.app.trust(&keys, AUDIENCE)?;
+    stack.app().trust(&keys, AUDIENCE)?;
     writeln!(
         out,
         "\nThe application verifies `x-identity`, a token of rolegate \
          (keys: http://{admin}/jwks):\n"
     )?;
     let mut right = true;
-    for sent in requests(&keys)? {
-        let address = if sent.past { stack.app.address } else { stack.envoy.address };
+    for sent in requests(stack.proxy(), &keys)? {
+        let address = if sent.past { stack.app().address } else { stack.address() };
         let answer = send(address, &sent).await?;
         let echo = answer.json();
         let user = echo.pointer("/identity/sub").and_then(Value::as_str);
@@ -103,14 +100,20 @@ fn signing(
     Ok(policy)
 }
 
-fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
+fn requests(proxy: &str, keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
     let forged = Some(forged(keys)?);
     let (alice, user) = (Some(ALICE), Some("alice"));
     let requests = [
-        ("alice, through Envoy", false, alice, None, user),
-        ("alice, with a forged header for bob, through Envoy", false, alice, forged.clone(), user),
-        ("past Envoy, with alice's password", true, alice, None, None),
-        ("past Envoy, with a forged header for bob", true, None, forged, None),
+        (format!("alice, through {proxy}"), false, alice, None, user),
+        (
+            format!("alice, with a forged header for bob, through {proxy}"),
+            false,
+            alice,
+            forged.clone(),
+            user,
+        ),
+        (format!("past {proxy}, with alice's password"), true, alice, None, None),
+        (format!("past {proxy}, with a forged header for bob"), true, None, forged, None),
     ];
     let requests = requests.map(|(what, past, authorization, identity, user)| Sent {
         what,
