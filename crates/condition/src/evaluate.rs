@@ -77,6 +77,20 @@ pub struct RequestInputs<'a> {
     pub certificate: Option<Result<&'a [Constant], Fault>>,
 }
 
+impl RequestInputs<'_> {
+    /// No variable.
+    pub const NONE: Self = Self {
+        method: b"",
+        host: b"",
+        path: b"",
+        query: None,
+        headers: None,
+        time: None,
+        client: None,
+        certificate: None,
+    };
+}
+
 /// The variables of a caller.
 #[derive(Clone, Debug, Default)]
 pub struct CallerInputs<'a> {

@@ -130,10 +130,16 @@ pub struct ConditionInputs<'a> {
     pub steps_left: Option<&'a Cell<usize>>,
 }
 
-/// The conditional rules that a request has met.
+impl ConditionInputs<'_> {
+    /// No variable and no caller: no condition can be computed.
+    pub(crate) const NONE: Self = Self { request: RequestInputs::NONE, caller: None, steps_left: None };
+}
+
+/// The conditional rules that a request has met. Three references: every search has them, also for
+/// a policy without conditions.
 pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
-    request: AccessRequest<'r>,
+    request: &'r AccessRequest<'r>,
     inputs: &'r ConditionInputs<'r>,
     /// The one of two callers whose roles count; `None` for those that both have.
     party: Option<&'r Party>,
@@ -341,7 +347,7 @@ impl HeldRoles {
 impl<'r> Candidates<'r> {
     pub(crate) fn new(
         conditions: &'r Conditions,
-        request: AccessRequest<'r>,
+        request: &'r AccessRequest<'r>,
         inputs: &'r ConditionInputs<'r>,
         party: Option<&'r Party>,
     ) -> Self {
@@ -352,7 +358,7 @@ impl<'r> Candidates<'r> {
     where
         'r: 'p,
     {
-        let AccessRequest { action: method, scope: host, resource: path } = self.request;
+        let AccessRequest { action: method, scope: host, resource: path } = *self.request;
         let request = RequestInputs { method, host, path, ..self.inputs.request };
         // The expressions have the caller's variables only as cached values: see `add`.
         let cached = self.inputs.caller.map_or(&[][..], |caller| &caller.values);

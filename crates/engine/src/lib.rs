@@ -147,7 +147,7 @@ impl Engine {
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Vec<&'e str> {
-        let mut search = self.search((roles, None), subject, request, inputs);
+        let mut search = self.search((roles, None), subject, &request, inputs);
         let held = roles.iter().filter(|role| {
             !inputs.caller.is_some_and(|caller| caller.is_uncertain(*role))
                 || search.has_role(*role)
@@ -163,7 +163,7 @@ impl Engine {
         subject: Option<PatternSubject<'_>>,
         request: AccessRequest<'_>,
     ) -> Decision {
-        self.decide_with(roles, subject, request, &ConditionInputs::default())
+        self.decide_with(roles, subject, request, &ConditionInputs::NONE)
     }
 
     /// Evaluates a request. Allocates only if a segment reaches more than sixteen trie nodes.
@@ -189,14 +189,14 @@ impl Engine {
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Decision {
-        let decision = self.search((roles, None), subject, request, inputs).decision();
+        let decision = self.search((roles, None), subject, &request, inputs).decision();
         let Some(parties) = inputs.caller.and_then(CallerConditions::parties) else {
             return decision;
         };
         // Roles that only one of the two has allow nothing, but what they deny stays denied.
         // Otherwise a user who is blocked by a role would be let in by an actor without it.
         let denials = parties.iter().filter_map(|party| {
-            let search = self.search((&party.roles, Some(party)), subject, request, inputs);
+            let search = self.search((&party.roles, Some(party)), subject, &request, inputs);
             match search.decision() {
                 Decision::Denied(rule) => Some(rule),
                 Decision::Allowed(_) | Decision::ConditionFailed(_) | Decision::NotAllowed => None,
@@ -211,7 +211,7 @@ impl Engine {
         &'r self,
         (roles, party): (&'r RoleSet, Option<&'r Party>),
         subject: Option<PatternSubject<'_>>,
-        request: AccessRequest<'r>,
+        request: &'r AccessRequest<'r>,
         inputs: &'r ConditionInputs<'r>,
     ) -> Search<'r> {
         let candidates = Candidates::new(&self.conditions, request, inputs, party);

@@ -108,8 +108,8 @@ pub(crate) struct Search<'r> {
     deny: RuleId,
     /// An `allow` rule of which a condition is not true.
     failed: RuleId,
-    /// The last `allow` rule with conditions that was kept, and its guard.
-    kept_guard: Option<(RuleId, GuardId)>,
+    /// The last `allow` rule with conditions that was kept, or [`NO_RULE`], and its guard.
+    kept_guard: (RuleId, GuardId),
     candidates: Candidates<'r>,
 }
 
@@ -125,7 +125,7 @@ impl<'r> Search<'r> {
             allow: NO_RULE,
             deny: NO_RULE,
             failed: NO_RULE,
-            kept_guard: None,
+            kept_guard: (NO_RULE, GuardId(0)),
             candidates,
         }
     }
@@ -159,7 +159,7 @@ impl<'r> Search<'r> {
         match (effect, self.candidates.truth(role, guard)) {
             (Effect::Allow, Some(true)) => {
                 self.keep_lowest(effect, rule);
-                self.kept_guard = Some((rule, guard));
+                self.kept_guard = (rule, guard);
             }
             (Effect::Deny, Some(true) | None) => self.keep_lowest(effect, rule),
             (Effect::Allow, Some(false) | None) => self.failed = rule.min(self.failed),
@@ -169,8 +169,9 @@ impl<'r> Search<'r> {
 
     /// Whether the caller has this role. Conditions see the placeholders of the rule that allows.
     pub(crate) fn has_role(&mut self, role: RoleId) -> bool {
-        let guard = self.kept_guard.filter(|(rule, _)| *rule == self.allow);
-        self.candidates.has(role, guard.map(|(_, guard)| guard))
+        let (rule, guard) = self.kept_guard;
+        let is_allowing = rule != NO_RULE && rule == self.allow;
+        self.candidates.has(role, is_allowing.then_some(guard))
     }
 
     fn keep_lowest(&mut self, effect: Effect, rule: RuleId) {
