@@ -1,4 +1,4 @@
-//! What the conditions of a policy read in a request, for the decision log: with it, the decision
+//! The values that conditions read in a request, for the decision log: with them, the decision
 //! can be repeated.
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl RecordedVariables {
         Self { of_request, of_claims }
     }
 
-    /// What conditions read of a request, with what they read of its caller's claims. `None`,
+    /// The values that conditions read in a request and in its caller's claims. `None`,
     /// without an allocation, if they read nothing.
     pub(crate) fn record(
         &self,
@@ -88,7 +88,7 @@ impl RecordedVariables {
         Some(Box::new(recorded))
     }
 
-    /// What conditions read of a caller's claims; `None` if they read none of them.
+    /// The values that conditions read in a caller's claims; `None` if they read none of them.
     pub(crate) fn record_claims(&self, caller: &CallerInputs<'_>) -> Option<Box<RecordedInputs>> {
         if self.of_claims.is_empty() {
             return None;

@@ -60,7 +60,7 @@ pub struct RulesCaller {
     /// The subject with its claims, if headers name its roles and these depend on the request: then
     /// its headers are rendered for each request.
     with_claims: Option<Box<(Subject, Trust)>>,
-    /// What conditions read of its claims, for the decision log.
+    /// The values that conditions read in its claims, for the decision log.
     read_claims: Option<Box<RecordedInputs>>,
 }
 
@@ -304,7 +304,7 @@ impl Rules {
         }
     }
 
-    /// What the conditions of the policy read in a request, for a log; `None` if they read nothing
+    /// The values that conditions read in a request, for a log; `None` if they read nothing
     /// that a line of the log does not have anyway. `read_claims` is that of the verdict.
     #[must_use]
     pub fn recorded_inputs(

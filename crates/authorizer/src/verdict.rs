@@ -52,7 +52,7 @@ pub struct Allowed<'a> {
     pub rule: &'a str,
     /// The caller; `None` if it is anonymous.
     pub subject: Option<&'a Subject>,
-    /// What conditions read of its claims.
+    /// The values that conditions read in its claims.
     pub read_claims: Option<&'a RecordedInputs>,
     /// The canonical path; for a request to a search cluster as received, without its query.
     pub path: &'a [u8],
@@ -81,7 +81,7 @@ pub struct Denied<'a> {
     pub rule: Option<&'a str>,
     /// The caller; `None` if it is anonymous or not authenticated.
     pub subject: Option<&'a Subject>,
-    /// What conditions read of its claims.
+    /// The values that conditions read in its claims.
     pub read_claims: Option<&'a RecordedInputs>,
     /// The canonical path; empty if the request is invalid or was not parsed. For a request to a
     /// search cluster as received, without its query.

@@ -1,7 +1,7 @@
 //! Conditions of rules, roles and grants: a typed part of the Common Expression Language (CEL,
 //! `cel-spec`), so that a condition means what CEL says it means.
 //!
-//! Read [`Condition`] first. `token` and `syntax` parse a text, `check` finds out what its names
+//! Read [`Condition`] first. `token` and `syntax` parse a text, `check` resolves its names
 //! mean and whether the types fit, `expression` is the result, `evaluate` computes it for the
 //! variables of a request, `reduce` simplifies it if only some are known. Nothing here depends on
 //! how a policy is written or compiled.

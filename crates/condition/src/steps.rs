@@ -1,4 +1,4 @@
-//! The limit on what an evaluation costs.
+//! The limit on the cost of an evaluation.
 
 use crate::fault::Fault;
 

@@ -14,7 +14,7 @@ macro_rules! warnings {
             /// All kinds, by name.
             pub const ALL: &[Self] = &[$(Self::$kind,)+];
 
-            /// What a warning of this kind is about.
+            /// The subject of a warning of this kind.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {

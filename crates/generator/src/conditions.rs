@@ -1,4 +1,4 @@
-//! Random conditions, and random values for what they read.
+//! Random conditions, and random values for their variables.
 
 use std::sync::Arc;
 

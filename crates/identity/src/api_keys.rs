@@ -119,7 +119,7 @@ impl<T: HeapSize> ApiKeys<T> {
         self.by_id.values().map(|entry| &entry.subject).find(|subject| *subject.user == *user)
     }
 
-    /// The hash and the id of a valid key: what [`ApiKeys::subject_of_proof`] needs.
+    /// The hash and the id of a valid key, for [`ApiKeys::subject_of_proof`] needs.
     pub(crate) fn proof(&self, key: &[u8]) -> Option<Vec<u8>> {
         let KeyHash(hash) = self.entry(key)?.hash;
         Some([&hash[..], id(key)?.as_bytes()].concat())

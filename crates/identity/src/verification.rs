@@ -50,7 +50,7 @@ pub(crate) enum PendingCredentials {
     },
 }
 
-/// What an issuer is asked about a token (RFC 7662, 2.1).
+/// The question to an issuer about a token (RFC 7662, 2.1).
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// Where it is asked, with the credentials for that.
@@ -106,7 +106,7 @@ impl Verification {
         }
     }
 
-    /// What its issuer must be asked, if its token is opaque. The answer is for
+    /// The question to its issuer, if its token is opaque. The answer is for
     /// [`Verification::answered`].
     #[must_use]
     pub fn question(&self) -> Option<Question<'_>> {

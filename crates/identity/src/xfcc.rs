@@ -59,7 +59,7 @@ impl<'a> LastElement<'a> {
     }
 }
 
-/// What comes after an element: nothing, or a comma and the next one.
+/// The text after an element: empty, or a comma and the next element.
 fn skip(element: &[u8]) -> Result<&[u8], MalformedXfcc> {
     let mut unread = element;
     loop {
@@ -82,7 +82,7 @@ pub(crate) fn pairs(element: &[u8]) -> impl Iterator<Item = Pair<'_>> {
 }
 
 impl<'a> Pair<'a> {
-    /// The first pair, and what follows it: nothing, or `;` or `,` and more.
+    /// The first pair, and the text after it: empty, or `;` or `,` and more.
     fn read(text: &'a [u8]) -> Result<(Self, &'a [u8]), MalformedXfcc> {
         let is_key = |byte: &u8| byte.is_ascii_alphanumeric();
         let length = text.iter().take_while(|byte| is_key(byte)).count();

@@ -63,7 +63,7 @@ struct Chain<'n> {
     listener_filters: Vec<View<'n>>,
 }
 
-/// What is around a value.
+/// The surroundings of a value.
 #[derive(Clone, Default)]
 struct Around<'n> {
     /// The name of the listener.

@@ -9,7 +9,7 @@ use crate::sources::Sources;
 use crate::text_matcher::{self, Matcher};
 use crate::when::{Doubt, When, quoted};
 
-/// What Envoy asks of a header (`HeaderMatcher`).
+/// A condition of Envoy on a header (`HeaderMatcher`).
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderMatch {
     pub(crate) test: HeaderTest,

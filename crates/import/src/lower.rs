@@ -11,7 +11,7 @@ use crate::sources::Sources;
 use crate::term::{self, Caller, Literal, Term};
 use crate::when::{self, When};
 
-/// What the imported configuration of Envoy or Istio allows and denies.
+/// The requests that the imported configuration of Envoy or Istio allows and denies.
 #[derive(Debug, Default)]
 pub(crate) struct Original {
     /// A request is allowed if an alternative of each of these lists holds.

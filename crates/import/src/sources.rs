@@ -87,7 +87,7 @@ pub(crate) struct Sources {
     pub(crate) addresses: Addresses,
 }
 
-/// What is known about the addresses of a listener.
+/// The addresses of a listener, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Addresses {
     /// Whether the client's address is that of the connection, whatever `x-forwarded-for` says.

@@ -19,7 +19,7 @@ pub(crate) struct OwnedVerdict {
     /// The status of a denial; 0 for an allowed request.
     status: u16,
     reason: &'static str,
-    /// What was decided, if the request is to get it as dynamic metadata.
+    /// The decision, if the request is to get it as dynamic metadata.
     metadata: Option<Metadata>,
     /// The metadata that the policy chooses.
     chosen: Vec<(Range<usize>, Chosen)>,

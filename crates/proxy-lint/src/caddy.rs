@@ -1,4 +1,4 @@
-//! What is reported about Caddy.
+//! The findings about Caddy.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,9 +14,10 @@ use crate::{Options, Texts};
 const PASSES: [&str; 2] = ["reverse_proxy", "php_fastcgi"];
 /// Blocks with directives of a site.
 const GROUPS: [&str; 4] = ["handle", "handle_path", "route", "handle_errors"];
-/// What changes the path, among them what Caddy runs before `forward_auth` outside of `route`.
+/// Directives that change the path. Outside of `route`, Caddy runs some of them before
+/// `forward_auth`.
 const CHANGES: [&str; 4] = ["rewrite", "uri", "try_files", "handle_path"];
-/// What ends a request in `handle_response`.
+/// Directives that end a request in `handle_response`.
 const ENDS: [&str; 5] = ["respond", "redir", "copy_response", "error", "abort"];
 
 /// The findings, and the files that were read.
@@ -51,7 +52,7 @@ fn has_check(directives: &[Directive]) -> bool {
         .any(|directive| directive.name == "forward_auth" || has_check(directive.inner()))
 }
 
-/// What runs before a directive.
+/// The directives that run before another.
 #[derive(Clone, Default)]
 struct Before<'d> {
     /// The matchers of `forward_auth`; empty for all requests.
@@ -108,14 +109,14 @@ impl Lint {
 
     /// A site, or a block with directives of one. In `route` they run as written; elsewhere Caddy
     /// sorts them: what changes the path, `forward_auth`, `request_header`, then blocks and proxies.
-    /// Returns what has run at its end.
+    /// Returns the directives that have run at its end.
     fn group<'d>(&mut self, group: &'d Directive, before: &Before<'d>) -> Before<'d> {
         let mut before = before.clone();
         if group.name == "handle_path" && !before.checks.is_empty() {
             before.changed.get_or_insert(group);
         }
         if group.name == "handle_errors" {
-            // It runs in place of what failed, such as `forward_auth`.
+            // It runs in place of the directive that failed, such as `forward_auth`.
             before = Before::default();
         }
         let mut ordered: Vec<&Directive> = group.inner().iter().collect();
@@ -137,7 +138,7 @@ impl Lint {
                 self.request_header(directive, &mut before);
             } else if GROUPS.contains(&name) {
                 let after = self.group(directive, &before);
-                // Unlike `handle`, it goes on with what is behind it.
+                // Unlike `handle`, it goes on with the next directive.
                 if name == "route" && matcher(directive).is_empty() {
                     before = after;
                 }

@@ -70,7 +70,7 @@ impl<'f> Reader<'f> {
         Ok(directives)
     }
 
-    /// Puts what `import` names in its place.
+    /// Replaces `import` by the named snippet or file.
     fn expand_all(
         &mut self,
         directives: Vec<Directive>,

@@ -37,7 +37,7 @@ finding_kinds! {
     UnmergedSlashes = Unsafe "unmerged-slashes", "remove `merge_slashes off`";
     /// A location, route or handler leads to an application without authorization.
     Unprotected = Unsafe "unprotected", "`auth_request`, or `forward_auth` before it";
-    /// An included file is not there, so what it says is not checked.
+    /// An included file is missing, so it is not checked.
     UnseenInclude = Note "unseen-include", "lint where the file is";
 }
 

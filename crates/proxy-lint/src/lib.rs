@@ -3,7 +3,7 @@
 //!
 //! * `directive`: the directives of a configuration; `nginx_file` and `caddyfile` read them, with
 //!   the files that they include;
-//! * `nginx`, `caddy`: what is reported; `scope`: the directives of nginx that apply in a place;
+//! * `nginx`, `caddy`: the findings; `scope`: the directives of nginx that apply in a place;
 //! * `finding`: the kinds of findings.
 //!
 //! The crate does no I/O.
@@ -31,7 +31,7 @@ pub enum Proxy {
     Caddy,
 }
 
-/// What to check, besides the file.
+/// The options of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The proxy.

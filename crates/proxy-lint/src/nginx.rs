@@ -1,4 +1,4 @@
-//! What is reported about nginx.
+//! The findings about nginx.
 
 use std::collections::BTreeSet;
 use std::path::Path;

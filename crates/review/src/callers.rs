@@ -244,7 +244,7 @@ pub(crate) fn sources(
 /// A source under the old and the new policy; `None` if a policy does not accept its credentials.
 type SourceOnSides<'p> = [Option<Source<'p>>; 2];
 
-/// What callers of a kind have in common.
+/// The properties that callers of a kind share.
 type KindKey = (bool, [(bool, BTreeSet<Holding>); 2]);
 
 fn source_callers(

@@ -13,24 +13,24 @@ const MAX_ALTERNATIVES: usize = 4;
 /// The cases in which a change applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Cases {
-    /// It applies in each of these cases. A case is what all of its literals say.
+    /// It applies in each of these cases. In a case, all of its literals are true.
     pub any_of: Vec<Vec<Literal>>,
     /// Whether it applies in all of these cases. If not, there may be no request to which it
     /// applies.
     pub exact: bool,
 }
 
-/// What a condition must be.
+/// A condition, and the value that it must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Literal {
-    /// The condition, with what its names stand for.
+    /// The condition, with named conditions replaced by their text.
     pub condition: String,
-    /// What it must be.
+    /// Its value.
     pub is: Truth,
 }
 
-/// What a condition must be. A condition that cannot be computed, such as one about a claim that a
-/// token lacks, is neither true nor false.
+/// The value that a condition must have. A condition that cannot be computed, such as one about a
+/// claim that a token lacks, is neither true nor false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truth {
@@ -106,7 +106,7 @@ impl Cases {
         Some(Self { any_of, exact: true })
     }
 
-    /// What all of these worlds share.
+    /// The literals that all of these worlds share.
     fn common(conditions: &[String], worlds: &[&World]) -> Self {
         let mut common = worlds.first().map(|world| literals(world)).unwrap_or_default();
         common.retain(|literal| worlds.iter().all(|world| is_case(&[*literal], world)));

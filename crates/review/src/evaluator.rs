@@ -11,7 +11,7 @@ use crate::interned::Conditions;
 use crate::rules::CallerRule;
 use crate::worlds::World;
 
-/// What is to be said about a point.
+/// The result at a point.
 #[derive(Default)]
 pub(crate) struct PointAnswers {
     /// The callers to whom it is granted, or from whom it is revoked. Without cases, it always is.

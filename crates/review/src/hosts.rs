@@ -1,7 +1,7 @@
 //! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
 //! words of a policy.
 //!
-//! The scopes are completed by what two of them share (`a.{x}.test` and `*.b.test` share
+//! The scopes are completed by the intersections of two (`a.{x}.test` and `*.b.test` share
 //! `a.b.test`). So the innermost scope with a host is unique, and scopes form a tree. A kind of
 //! hosts is a scope without the scopes below it.
 
@@ -108,7 +108,7 @@ fn unnamed_labels(scopes: &BTreeSet<&Scope>, scope: &Scope, labels: &[HostLabel]
     }
 }
 
-/// The scopes, and what any of them share. Scopes that differ only in the names of placeholders are
+/// The scopes, and their intersections. Scopes that differ only in the names of placeholders are
 /// one, with the names that come first.
 fn with_intersections<'r>(
     scopes: impl IntoIterator<Item = &'r Scope>,
@@ -121,7 +121,7 @@ fn with_intersections<'r>(
         all.entry(HostsOfScope::new(scope)).or_insert_with(|| scope.clone());
     }
     let max = all.len() + MAX_SHARED_SCOPES;
-    // What the scopes so far share is among them, so each new scope needs to meet them only once.
+    // The intersections so far are among them, so each new scope needs to meet them only once.
     for scope in with_placeholders {
         let shared: Vec<Scope> =
             all.values().filter_map(|other| scope.intersection(other)).collect();

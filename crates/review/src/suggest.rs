@@ -86,7 +86,7 @@ impl Usage {
         if requests.user_id != user_id {
             requests.user_id = None;
         }
-        // All interpretations of a path must be allowed; the canonical one shows what was denied.
+        // All interpretations of a path must be allowed; the canonical path names the denial.
         let count = if allowed { usize::MAX } else { 1 };
         for path in paths.all().take(count) {
             let [host, path] = [host, path].map(|text| String::from_utf8_lossy(text).into_owned());

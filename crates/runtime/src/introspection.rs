@@ -22,7 +22,7 @@ const MAX_ANSWER: usize = 64 << 10;
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What a thread asks with.
+/// The data that a thread asks with.
 #[derive(Debug, Default)]
 pub(crate) struct Asker {
     /// Only this thread runs it, and only while it waits for an answer.

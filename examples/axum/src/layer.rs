@@ -62,7 +62,7 @@ impl AuthorizeLayer {
     }
 }
 
-/// What the decision depends on, to be sent to another thread.
+/// The input of the decision, to be sent to another thread.
 struct Parts {
     method: String,
     path: String,

@@ -1,4 +1,4 @@
-//! Opaque tokens: the issuer says whether one is valid, and what its claims are (RFC 7662).
+//! Opaque tokens: the issuer says whether a token is valid, and names its claims (RFC 7662).
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(crate) fn dots(text: &[u8]) -> usize {
 }
 
 impl Issuer {
-    /// What the issuer's answer about a token says: its subject, or why it is invalid. `iss`, `aud`,
+    /// The issuer's answer about a token: its subject, or why it is invalid. `iss`, `aud`,
     /// `exp` and `nbf` must be as in a JWT: some servers answer for the tokens of others, too.
     ///
     /// # Errors

@@ -130,7 +130,8 @@ impl fmt::Display for ResourcePath {
     }
 }
 
-/// Percent-encodes what a segment may not have (RFC 3986, 3.3), and `;`, which begins parameters.
+/// Percent-encodes the bytes that a segment may not have (RFC 3986, 3.3), and `;`, which begins
+/// parameters.
 fn push_encoded(path: &mut String, id: &str) {
     for byte in id.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte) {

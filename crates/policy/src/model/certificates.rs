@@ -66,13 +66,13 @@ pub struct CertificateGroups {
 pub struct NamePattern {
     /// The pattern as written.
     pub text: Arc<str>,
-    /// What the names are.
+    /// The kind of the names.
     pub kind: NameKind,
     /// Its segments.
     pub segments: Vec<NameSegment>,
 }
 
-/// What a name of a certificate is.
+/// The kind of a certificate's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     /// A SPIFFE ID (SPIFFE-ID, 2), which is a URI name. Its segments are between `/`.
@@ -104,7 +104,7 @@ pub enum NamePiece {
 }
 
 impl NameKind {
-    /// What such a name begins with.
+    /// The prefix of such a name.
     #[must_use]
     pub fn prefix(self) -> &'static str {
         match self {

@@ -339,7 +339,7 @@ fn read_claim_values(reader: &mut Reader, node: &Node, claim: &str) -> Vec<Claim
     items.iter().filter_map(|item| read_claim_value(reader, item, claim)).collect()
 }
 
-/// Unquoted `true`, `false` and whole numbers are what they look like; anything else is text.
+/// Unquoted `true`, `false` and whole numbers have these types; anything else is text.
 fn read_claim_value(reader: &mut Reader, node: &Node, claim: &str) -> Option<ClaimValue> {
     if let Value::Scalar(scalar) = &node.value
         && scalar.plain

@@ -90,7 +90,7 @@ fn read_fields(reader: &mut Reader, role: &str, node: &Node) -> Option<MetadataV
     Some(MetadataValue::Fields(fields))
 }
 
-/// Unquoted `true`, `false` and whole numbers are what they look like; anything else is text.
+/// Unquoted `true`, `false` and whole numbers have these types; anything else is text.
 fn read_value(reader: &mut Reader, key: &str, node: &Node) -> Option<MetadataValue> {
     if let Value::Scalar(scalar) = &node.value
         && scalar.plain

@@ -1,4 +1,4 @@
-//! What is read for each URL that is asked: the file with the credentials for it, and the file with
+//! The files that each URL needs: the file with its credentials, and the file with
 //! the certificate authorities that it must be signed by.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Prints what `lint-envoy` and `lint-proxy` find.
+//! Prints the findings of `lint-envoy` and `lint-proxy`.
 
 use std::path::Path;
 

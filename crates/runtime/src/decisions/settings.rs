@@ -76,7 +76,7 @@ pub struct DecisionLogSettings {
     )]
     pub mask_paths: Vec<PathMask>,
 
-    /// What is logged in place of user names.
+    /// The text that is logged in place of user names.
     #[arg(id = "decision-log-mask-users", long = "decision-log-mask-users", value_enum, default_value_t = MaskUsers::Off)]
     pub mask_users: MaskUsers,
 
@@ -107,7 +107,7 @@ pub enum DecisionLogTo {
     Otlp,
 }
 
-/// What is logged of users.
+/// How users are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MaskUsers {
     /// Their names.

@@ -33,7 +33,7 @@ const EVALUATIONS: &str = "/access/v1/evaluations";
 const METADATA: &str = "/.well-known/authzen-configuration";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What answers the requests of a listener.
+/// Answers the requests of a listener.
 pub(super) struct Answerer {
     pub(super) thread: ThreadAuthorizer,
     /// Without tokens, TLS has verified a certificate of each client.

@@ -41,7 +41,7 @@ const BOUNDS: Bounds = Bounds { connections: 256, bytes: usize::MAX };
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
 
-/// What the listener needs.
+/// The data of the listener.
 #[derive(Debug)]
 pub struct AuthZen {
     /// Its socket.

@@ -54,7 +54,7 @@ impl<'p> Callers<'p> {
     }
 }
 
-/// What identifies a caller: texts, each behind its length, so that no two callers are equal.
+/// The key of a caller: texts, each behind its length, so that no two callers are equal.
 fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u8>) {
     key.clear();
     // On the hosts of a search cluster a name may be another caller's.
