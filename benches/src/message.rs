@@ -87,6 +87,17 @@ pub fn wire(authorization: &str) -> Vec<u8> {
     Checked { host, headers: &headers, raw_headers: false, ..Checked::default() }.framed().to_vec()
 }
 
+/// The same request as nginx puts it to HTTP forward-auth (`deploy/nginx`).
+#[must_use]
+pub fn nginx(authorization: &str) -> Vec<u8> {
+    format!(
+        "GET /auth HTTP/1.1\r\nHost: rolegate\r\nX-Original-Method: GET\r\n\
+         X-Original-Host: 127.0.0.1:10000\r\nX-Original-URI: /people\r\nX-Real-IP: 203.0.113.7\r\n\
+         Authorization: {authorization}\r\nUser-Agent: h2load\r\n\r\n"
+    )
+    .into_bytes()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

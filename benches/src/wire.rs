@@ -14,6 +14,7 @@
 #![expect(clippy::expect_used, reason = "an experiment that cannot start has no results")]
 
 mod client;
+mod http_client;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -60,19 +61,27 @@ pub(crate) struct Server {
     pub(crate) name: &'static str,
     process: u32,
     address: String,
-    /// The message in its gRPC frame.
-    message: Vec<u8>,
+    request: Request,
     /// Stops the process when the last `Server` that uses it is dropped.
     _keep: Rc<dyn Any>,
 }
 
+/// The request that is sent again and again.
+enum Request {
+    /// A Check call: the message in its gRPC frame.
+    Check(Vec<u8>),
+    /// An HTTP request of a proxy.
+    Http(Vec<u8>),
+}
+
 /// The rates that are compared within each round: of which server to which, and the name of the
 /// ratio.
-const RATIOS: [(&str, &str, &str); 4] = [
+const RATIOS: [(&str, &str, &str); 5] = [
     ("rolegate-basic", "baseline", "Basic ÷ baseline"),
     ("rolegate-jwt", "rolegate-basic", "JWT ÷ Basic"),
     ("baseline-jwt", "baseline", "baseline with token ÷ without"),
     ("rolegate-shadow", "rolegate-basic", "with shadow policy ÷ without"),
+    ("rolegate-http", "axum", "forward-auth ÷ axum"),
 ];
 
 /// How long a server runs under load before the first round.
@@ -131,19 +140,33 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
         Ok::<_, Failed>(server(name, (process, address), authorization, Rc::new(rolegate)))
     };
     let program = crate::baseline(args.baseline.as_ref())?;
-    let (process, address) = announced("baseline", &program, &["127.0.0.1:0"], folder)?;
-    let id = process.id();
-    let baseline: Rc<dyn Any> = Rc::new(process);
+    let baseline = |args: &[&str]| {
+        let (process, address) = announced("baseline", &program, args, folder)?;
+        Ok::<(u32, String, Rc<dyn Any>), Failed>((process.id(), address, Rc::new(process)))
+    };
+    let (id, address, tonic) = baseline(&["127.0.0.1:0"])?;
+    let (axum_id, axum_address, axum) = baseline(&["127.0.0.1:0", "http"])?;
     let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
     // Servers that are compared are measured one after the other; only the one with a shadow policy
     // is not next to Basic.
     Ok(vec![
-        server("baseline-jwt", (id, address.clone()), &bearer, Rc::clone(&baseline)),
-        server("baseline", (id, address), ALICE, baseline),
+        server("baseline-jwt", (id, address.clone()), &bearer, Rc::clone(&tonic)),
+        server("baseline", (id, address), ALICE, tonic),
         rolegate("rolegate-basic", people::BASIC, &[], ALICE, &[])?,
         rolegate("rolegate-jwt", &with_tokens, &[("jwks.json", &jwks)], &bearer, &[])?,
         rolegate("rolegate-shadow", people::BASIC, &[], ALICE, &["--shadow", &shadow])?,
+        http_server("axum", (axum_id, axum_address), axum),
+        forward_auth(&folder.join("rolegate-http"))?,
     ])
+}
+
+/// A rolegate that answers nginx.
+fn forward_auth(folder: &Path) -> Result<Server, Failed> {
+    let options =
+        ["--http", "127.0.0.1:0", "--http-profile", "nginx", "--http-trusted", "127.0.0.1"];
+    let (mut rolegate, _) = started(folder, people::BASIC, &[], Target::Tcp(ANY_PORT), &options)?;
+    let address = block_on(rolegate.forward_auth())?.to_string();
+    Ok(http_server("rolegate-http", (rolegate.id(), address), Rc::new(rolegate)))
 }
 
 /// Starts rolegate with one thread, this policy and the files that it names, and returns it with
@@ -196,17 +219,31 @@ pub(crate) fn server(
     authorization: &str,
     keep: Rc<dyn Any>,
 ) -> Server {
-    Server { name, process, address, message: message::wire(authorization), _keep: keep }
+    let request = Request::Check(message::wire(authorization));
+    Server { name, process, address, request, _keep: keep }
+}
+
+fn http_server(name: &'static str, (process, address): (u32, String), keep: Rc<dyn Any>) -> Server {
+    let request = Request::Http(message::nginx(ALICE));
+    Server { name, process, address, request, _keep: keep }
 }
 
 /// A run of the client. Every answer is the same, and allows the request.
 fn load(server: &Server, time: Duration) -> Run {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let run = runtime.block_on(client::run(&server.address, &server.message, time));
-    let run = run.expect("a server that answers");
-    let answer = run.message.get(5..).and_then(|message| CheckResponse::decode(message).ok());
-    let status = answer.and_then(|answer| answer.status);
-    assert_eq!(status.map(|status| status.code), Some(0), "the request is not allowed");
-    run
+    match &server.request {
+        Request::Check(message) => {
+            let run = runtime.block_on(client::run(&server.address, message, time));
+            let run = run.expect("a server that answers");
+            let answer = run.message.get(5..);
+            let answer = answer.and_then(|message| CheckResponse::decode(message).ok());
+            let status = answer.and_then(|answer| answer.status);
+            assert_eq!(status.map(|status| status.code), Some(0), "the request is not allowed");
+            run
+        }
+        Request::Http(request) => runtime
+            .block_on(http_client::run(&server.address, request, time))
+            .expect("a server that allows"),
+    }
 }

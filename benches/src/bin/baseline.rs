@@ -1,10 +1,14 @@
-//! The baseline: a server of Check calls that allows everything, as it is usually written with
-//! tonic and `envoy-types`, and built for speed (the profile `baseline` of the workspace).
-//! `baseline ADDRESS`; it prints where it listens.
+//! The baseline: a server that allows everything, as it is usually written, and built for speed
+//! (the profile `baseline` of the workspace): of Check calls with tonic and `envoy-types`
+//! (`baseline ADDRESS`), or of HTTP forward-auth with axum (`baseline ADDRESS http`). It prints
+//! where it listens.
 
 use std::error::Error;
 use std::io::Write as _;
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::serve::ListenerExt as _;
 use envoy_types::ext_authz::v3::CheckResponseExt as _;
 use envoy_types::ext_authz::v3::pb::{
     Authorization, AuthorizationServer, CheckRequest, CheckResponse,
@@ -29,9 +33,24 @@ impl Authorization for Allows {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).ok_or("usage: baseline ADDRESS")?;
+    let usage = "usage: baseline ADDRESS [http]";
+    let mut args = std::env::args().skip(1);
+    let address = args.next().ok_or(usage)?;
     // A runtime of one thread answers 1.8 times as many checks as a pool of one (2026-11-21).
-    Builder::new_current_thread().enable_all().build()?.block_on(serve(&address))
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    match args.next().as_deref() {
+        None => runtime.block_on(serve(&address)),
+        Some("http") => runtime.block_on(serve_http(&address)),
+        Some(_) => Err(usage.into()),
+    }
+}
+
+/// Answers every HTTP request on a port with an empty 200, until the process ends.
+async fn serve_http(address: &str) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind(address).await?;
+    announce(&listener.local_addr()?.to_string())?;
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    Ok(axum::serve(listener, Router::new().fallback(async || StatusCode::OK)).await?)
 }
 
 /// Serves on a port, or on a Unix socket (`unix:/path`), until the process ends.

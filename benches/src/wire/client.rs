@@ -43,7 +43,7 @@ pub(super) struct Run {
     pub(super) rate: f64,
     /// Requests that were answered.
     pub(super) answered: u64,
-    /// The first message, in its gRPC frame. All others have its length.
+    /// The first message, in its gRPC frame. All others have its length. Empty without gRPC.
     pub(super) message: Vec<u8>,
 }
 

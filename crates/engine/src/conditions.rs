@@ -132,7 +132,8 @@ pub struct ConditionInputs<'a> {
 
 impl ConditionInputs<'_> {
     /// No variable and no caller: no condition can be computed.
-    pub(crate) const NONE: Self = Self { request: RequestInputs::NONE, caller: None, steps_left: None };
+    pub(crate) const NONE: Self =
+        Self { request: RequestInputs::NONE, caller: None, steps_left: None };
 }
 
 /// The conditional rules that a request has met. Three references: every search has them, also for

@@ -12,6 +12,7 @@
 
 mod casbin;
 mod cedar;
+mod conditions;
 mod envoy_rbac;
 mod regorus;
 mod rolegate;
@@ -147,6 +148,6 @@ criterion_group! {
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .sample_size(20);
-    targets = peers
+    targets = peers, conditions::conditions
 }
 criterion_main!(benches);
