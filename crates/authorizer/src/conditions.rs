@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use condition::{CallerClaims, CallerInputs, Constant, Fault, Headers, RequestInputs};
+use condition::{CallerClaims, CallerInputs, Constant, Fault, Headers, Question, RequestInputs};
 use identity::{Certificate, MalformedCertificate, Subject, UnixTime};
 use policy::model::SourceId;
 
@@ -57,6 +57,7 @@ pub fn request_inputs<'a>(
         time: seconds.and_then(|seconds| condition::time(seconds, now.subsec_nanos())),
         client: client.and_then(|client| client.parse::<IpAddr>().ok()),
         certificate: Some(names.as_deref().map_err(|fault| *fault)),
+        question: Some(request.question.unwrap_or(&Question::None)),
         ..RequestInputs::default()
     }
 }

@@ -72,6 +72,7 @@ pub use crate::verdict::{
     Allowed, BulkErrors, ClusterRequest, Denied, MAX_INDICES, Outcome, PartialBulk, Verdict,
 };
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
+pub use condition::{Question, Timestamp};
 
 /// A compiled policy with its keys and caches. All threads share it. Only the caches change: a
 /// reload compiles a new `Authorizer`.

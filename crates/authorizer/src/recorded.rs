@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use condition::{Attribute, CallerInputs, Expression, Fault, Inputs, RequestInputs, Value};
+use condition::{
+    Attribute, CallerInputs, Expression, Fault, Inputs, Question, RequestInputs, Value,
+};
 use policy::Policy;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +56,8 @@ pub struct RecordedInputs {
 pub(crate) struct RecordedVariables {
     /// Those of a request that a line of the log does not have anyway.
     of_request: Vec<(String, Expression)>,
+    /// Properties and the context of a question.
+    of_question: Vec<(String, Expression)>,
     /// The claims.
     of_claims: Vec<(String, Expression)>,
 }
@@ -68,9 +72,11 @@ impl RecordedVariables {
             .filter(|variable| is_recorded(variable, api_key))
             .map(|variable| (variable.to_string(), variable))
             .collect();
-        let (of_claims, of_request) =
+        let (of_claims, others): (Vec<_>, Vec<_>) =
             variables.into_iter().partition(|(_, variable)| variable.claim_path().is_some());
-        Self { of_request, of_claims }
+        let (of_question, of_request) =
+            others.into_iter().partition(|(_, variable)| variable.member_path().is_some());
+        Self { of_request, of_question, of_claims }
     }
 
     /// The values that conditions read in a request and in its caller's claims. `None`,
@@ -80,11 +86,15 @@ impl RecordedVariables {
         request: RequestInputs<'_>,
         claims: Option<&RecordedInputs>,
     ) -> Option<Box<RecordedInputs>> {
-        if self.of_request.is_empty() && claims.is_none() {
+        let is_asked = matches!(request.question, Some(Question::Asked { .. }));
+        let of_question = if is_asked { &*self.of_question } else { &[] };
+        if self.of_request.is_empty() && of_question.is_empty() && claims.is_none() {
             return None;
         }
         let mut recorded = claims.cloned().unwrap_or_default();
-        recorded.add(&self.of_request, &Inputs { request, ..Inputs::default() });
+        let inputs = Inputs { request, ..Inputs::default() };
+        recorded.add(&self.of_request, &inputs);
+        recorded.add(of_question, &inputs);
         Some(Box::new(recorded))
     }
 
@@ -155,8 +165,8 @@ impl RecordedInputs {
 
 /// Whether a line of the log may have this variable, and does not have it anyway, such as the path.
 fn is_recorded(variable: &Expression, api_key: Option<&str>) -> bool {
-    if let Some(path) = variable.claim_path() {
-        // All claims of a token are more than a log should have.
+    if let Some((_, path)) = variable.member_path() {
+        // All claims of a token, or all properties, are more than a log should have.
         return !path.is_empty() && !path.into_iter().any(is_secret);
     }
     let Expression::Attribute(attribute) = variable else { return false };
@@ -177,7 +187,8 @@ fn is_recorded(variable: &Expression, api_key: Option<&str>) -> bool {
         | Attribute::Scheme
         | Attribute::Claims
         | Attribute::PathPlaceholder(_)
-        | Attribute::HostPlaceholder(_) => false,
+        | Attribute::HostPlaceholder(_)
+        | Attribute::Question(_) => false,
     }
 }
 

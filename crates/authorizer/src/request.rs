@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use condition::Question;
 use identity::{Certificate, Credentials, LastElement, MalformedXfcc, UserCredentials};
 use policy::canonical::{self, Buffers, PathInterpretations};
 use policy::model::{Identity, XFCC};
@@ -40,6 +41,8 @@ pub struct Request<'a> {
     /// Whether its proxy can only set headers of an allowed request, as over HTTP forward-auth. A
     /// request that must be changed otherwise is denied.
     pub sets_headers_only: bool,
+    /// The question of AuthZEN that this request stands for; `None` for a request of a proxy.
+    pub question: Option<&'a Question<'a>>,
 }
 
 impl Request<'_> {

@@ -1,14 +1,15 @@
-//! Decides questions, and writes the answers (6.2, 7.2).
+//! Decides questions, and writes the decisions (6.2, 7.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use authorizer::{AssumedCaller, Authorizer, Request, Scratch, Verdict};
+use authorizer::{AssumedCaller, Authorizer, Question, Request, Scratch, Verdict};
 use identity::{CredentialsError, UnixTime};
 use serde_json::{Value, json};
 
+use crate::context::Circumstances;
 use crate::mapping::{self, Target};
-use crate::message::{Batch, Endpoint, Entity, Evaluation, Malformed};
+use crate::message::{Batch, Entity, Evaluation, Malformed};
 
 /// Decides with one snapshot of the policy.
 pub struct Decider<'a> {
@@ -20,83 +21,90 @@ pub struct Decider<'a> {
     pub now: UnixTime,
     /// The id of the request that has the questions; may be empty.
     pub id: &'a [u8],
-    /// Takes each verdict with the request that the question was mapped to.
-    pub record: &'a mut dyn FnMut(&Verdict<'_>, &Request<'_>),
+    /// Takes each verdict with the request that the question was mapped to, and its time.
+    pub record: &'a mut dyn FnMut(&Verdict<'_>, &Request<'_>, UnixTime),
 }
 
-/// The answer to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer(pub String);
-
-/// Answers the body of a request.
-///
-/// # Errors
-/// If it is malformed as a whole: no decision was made.
-pub fn answer(
-    endpoint: Endpoint,
-    body: &[u8],
-    decider: &mut Decider<'_>,
-) -> Result<Answer, Malformed> {
-    let answer = match endpoint {
-        Endpoint::Evaluation => {
-            decision(decider.decide(&Evaluation::parse(body)?, &mut Callers::default()))
-        }
-        Endpoint::Evaluations => match Batch::parse(body)? {
-            Ok(batch) => json!({ "evaluations": decider.decide_all(&batch) }),
-            Err(single) => decision(decider.decide(&single, &mut Callers::default())),
-        },
-    };
-    Ok(Answer(answer.to_string()))
-}
-
-/// The callers of a request, by subject and host: the defaults of a batch are a caller once, however
-/// many properties they have.
+/// The callers of a request, by subject and host: the defaults of a batch are a caller once,
+/// however many properties they have. The subjects are kept, so that no other has the address of
+/// one.
 #[derive(Default)]
-struct Callers<'a>(BTreeMap<(*const Entity, String), AssumedCaller<'a>>);
+pub(crate) struct Callers<'a>(BTreeMap<(*const Entity, String), (Arc<Entity>, AssumedCaller<'a>)>);
 
 impl<'a> Decider<'a> {
+    pub(crate) fn answer_single(&mut self, question: &Evaluation) -> Result<Value, Malformed> {
+        self.decide_and_record(question, &mut Callers::default()).map(decision)
+    }
+
+    fn decide_and_record(
+        &mut self,
+        question: &Evaluation,
+        callers: &mut Callers<'a>,
+    ) -> Result<bool, Malformed> {
+        self.decide(question, callers, true)
+    }
+
     /// The decision about a question. An anonymous caller is never assumed: a subject that is
     /// nobody has invalid credentials.
-    fn decide(&mut self, question: &Evaluation, callers: &mut Callers<'a>) -> bool {
+    pub(crate) fn decide(
+        &mut self,
+        question: &Evaluation,
+        callers: &mut Callers<'a>,
+        is_recorded: bool,
+    ) -> Result<bool, Malformed> {
         let authorizer = self.authorizer;
         // A reload may have removed the section: then nobody asks, about nothing.
         let authzen = authorizer.loaded().policy.authzen.as_ref();
+        let Circumstances { time, client } =
+            Circumstances::new(&question.context, authzen, self.now)?;
         let target = authzen.map(|authzen| Target::new(question, authzen)).unwrap_or_default();
         let Target { method, host, path } = target;
+        let resource = &question.resource;
+        let stored = authzen.and_then(|authzen| {
+            authzen.entities.resources.properties(&resource.kind, &resource.id)
+        });
+        let resource_properties = mapping::completed(&resource.properties, stored);
+        let parts = Question::Asked {
+            resource_properties: &resource_properties,
+            action_properties: &question.action.properties,
+            context: &question.context,
+        };
         let request = Request {
             method: method.as_bytes(),
             host: host.as_bytes(),
             path: path.as_bytes(),
             id: self.id,
+            client: client.as_bytes(),
+            question: Some(&parts),
             ..Request::default()
         };
         let key = (Arc::as_ptr(&question.subject), host.clone());
-        let caller = callers.0.entry(key).or_insert_with(|| {
+        let (_, caller) = callers.0.entry(key).or_insert_with(|| {
             let subject = authzen.ok_or(CredentialsError::UnknownIssuer).and_then(|authzen| {
                 mapping::caller(&question.subject, request.host, authzen, authorizer)
             });
-            authorizer.assumed_caller(request.host, subject)
+            let caller = authorizer.assumed_caller(request.host, subject);
+            (Arc::clone(&question.subject), caller)
         });
-        let verdict = caller.check(&request, self.scratch, self.now);
-        (self.record)(&verdict, &request);
-        match verdict {
+        let verdict = caller.check(&request, self.scratch, time);
+        if is_recorded {
+            (self.record)(&verdict, &request, time);
+        }
+        Ok(match verdict {
             Verdict::Allowed(_) => true,
             Verdict::Denied(_) => false,
-        }
+        })
     }
 
-    fn decide_all(&mut self, batch: &Batch) -> Vec<Value> {
+    pub(crate) fn decide_all(&mut self, batch: &Batch) -> Vec<Value> {
         let (mut answers, mut callers) = (Vec::new(), Callers::default());
         for item in &batch.items {
-            let (is_allowed, answer) = match item {
-                Ok(question) => {
-                    let is_allowed = self.decide(question, &mut callers);
-                    (is_allowed, decision(is_allowed))
-                }
-                Err(error) => (false, failure(error)),
+            let answered = match item {
+                Ok(question) => self.decide_and_record(question, &mut callers),
+                Err(error) => Err(error.clone()),
             };
-            answers.push(answer);
-            if batch.semantic.ends_with(is_allowed) {
+            answers.push(answered.as_ref().map_or_else(failure, |decided| decision(*decided)));
+            if batch.semantic.ends_with(answered == Ok(true)) {
                 break;
             }
         }

@@ -4,15 +4,24 @@
 //! * `message`: reads requests;
 //! * `mapping`: turns a subject, an action and a resource into a caller and an HTTP request, as the
 //!   section `authzen` of the policy says;
-//! * `decide`: has the authorizer decide about them.
+//! * `context`: says when a question is asked, and by which client;
+//! * `decide`: has the authorizer decide about them;
+//! * `search`: finds all that would be permitted, with `page` in parts;
+//! * `answer`: has one of these answer a request.
 //!
-//! A client is trusted to name the subject and its properties: the listener has authenticated it. Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
+//! A client is trusted to name the subject and its properties: the listener has authenticated it.
+//! Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod answer;
+mod context;
 mod decide;
 mod mapping;
 mod message;
+mod page;
+mod search;
 
-pub use decide::{Answer, Decider, answer};
-pub use message::{Batch, Endpoint, Evaluation, MAX_EVALUATIONS, Malformed, Semantic};
+pub use answer::{Answer, answer};
+pub use decide::Decider;
+pub use message::{Batch, Endpoint, Evaluation, MAX_EVALUATIONS, Malformed, Semantic, Sought};

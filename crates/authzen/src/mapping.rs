@@ -1,12 +1,13 @@
 //! From a question to a caller and an HTTP request.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use authorizer::{Authorizer, Backend};
 use explain::{Explainer, unverified_subject};
 use identity::{CredentialsError, Subject, is_name, with_prefix};
 use policy::model::{AuthZen, Issuer, SourceId};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::message::{Entity, Evaluation};
 
@@ -23,7 +24,7 @@ impl Target {
     /// The target of a question. Its path is empty if the type of the resource is unknown, or a
     /// segment cannot hold its `id`.
     pub(crate) fn new(question: &Evaluation, authzen: &AuthZen) -> Self {
-        let method = authzen.method(&question.action);
+        let method = authzen.method(&question.action.name);
         let kind = authzen.resource(&question.resource.kind);
         let place = kind.and_then(|kind| {
             let host = kind.host.as_deref().unwrap_or_default();
@@ -31,6 +32,23 @@ impl Target {
         });
         let (host, path) = place.unwrap_or_default();
         Self { method, host, path }
+    }
+}
+
+/// The properties of an entity: those of the question, and those of the file `entities` that it
+/// lacks. The question wins: whoever asks is authenticated, and may know more than the file.
+pub(crate) fn completed<'e>(
+    asked: &'e Map<String, Value>,
+    stored: Option<&'e Map<String, Value>>,
+) -> Cow<'e, Map<String, Value>> {
+    match stored {
+        None => Cow::Borrowed(asked),
+        Some(stored) if asked.is_empty() => Cow::Borrowed(stored),
+        Some(stored) => {
+            let mut properties = stored.clone();
+            properties.extend(asked.iter().map(|(name, value)| (name.clone(), value.clone())));
+            Cow::Owned(properties)
+        }
     }
 }
 
@@ -59,7 +77,9 @@ pub(crate) fn caller(
         None => None,
     };
     let group_prefix = issuer.map_or("", |(_, issuer)| &issuer.group_prefix);
-    let groups = identity::names(&subject.properties, kind.groups.as_ref(), group_prefix)?;
+    let stored = authzen.entities.subjects.properties(&subject.kind, &subject.id);
+    let properties = completed(&subject.properties, stored);
+    let groups = identity::names(&properties, kind.groups.as_ref(), group_prefix)?;
     let mut caller = match issuer {
         Some((source, issuer)) => {
             let user = with_prefix(&issuer.user_prefix, &subject.id);
@@ -67,14 +87,14 @@ pub(crate) fn caller(
         }
         None => Explainer::new(authorizer).subject_named(host, &subject.id, &groups, &[])?,
     };
-    caller.roles.extend(identity::names(&subject.properties, kind.roles.as_ref(), "")?);
+    caller.roles.extend(identity::names(&properties, kind.roles.as_ref(), "")?);
     if let Some((_, issuer)) = numbered(issuers).find(|(source, _)| caller.source == Some(*source))
     {
-        identity::check_required(&subject.properties, &issuer.require)?;
+        identity::check_required(&properties, &issuer.require)?;
         caller.roles.retain(|role| issuer.may_give(role));
         caller.issuer = Some(Arc::clone(&issuer.issuer));
     }
-    caller.claims = Value::Object(subject.properties.clone());
+    caller.claims = Value::Object(properties.into_owned());
     Ok(caller)
 }
 

@@ -1,4 +1,4 @@
-//! Requests as JSON: those of an evaluation (6.1) and of evaluations (7.1).
+//! Requests as JSON: those of an evaluation (6.1), of evaluations (7.1) and of searches (8).
 //!
 //! Unknown members are ignored (10.1.1). A name that occurs twice is an error at every level
 //! (11.4): another reader may take the other value.
@@ -17,6 +17,19 @@ pub enum Endpoint {
     Evaluation,
     /// `/access/v1/evaluations`: several.
     Evaluations,
+    /// `/access/v1/search/…`: all that would be permitted.
+    Search(Sought),
+}
+
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sought {
+    /// Subjects of a type.
+    Subject,
+    /// Resources of a type.
+    Resource,
+    /// Actions.
+    Action,
 }
 
 /// Why a request is answered with 400. The message shows nothing of the request.
@@ -43,15 +56,33 @@ pub enum Malformed {
     /// There are too many evaluations.
     #[error("`evaluations` has more than {MAX_EVALUATIONS} items")]
     TooMany,
+    /// `page.limit` is not a whole number.
+    #[error("`page.limit` is not a whole number from 0")]
+    BadLimit,
+    /// `page.token` is not that of an answer to the same search.
+    #[error("`page.token` is not of an answer to this search: begin again without it")]
+    BadToken,
+    /// The policy trusts `context.time`, which is none.
+    #[error("`context.time` is not a time after 1969, such as `2026-01-31T08:00:00Z`")]
+    BadTime,
+    /// The policy trusts `context.ip`, which is none.
+    #[error("`context.ip` is not an address, such as `192.0.2.7`")]
+    BadAddress,
 }
 
 /// A question: may this subject do this to this resource?
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     pub(crate) subject: Arc<Entity>,
-    /// The name of the action.
-    pub(crate) action: Arc<str>,
+    pub(crate) action: Arc<Action>,
     pub(crate) resource: Arc<Entity>,
+    pub(crate) context: Arc<Map<String, Value>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) name: String,
+    pub(crate) properties: Map<String, Value>,
 }
 
 /// A subject or a resource.
@@ -60,6 +91,17 @@ pub(crate) struct Entity {
     pub(crate) kind: String,
     pub(crate) id: String,
     pub(crate) properties: Map<String, Value>,
+}
+
+/// A search: a question without the `id` of the sought entity, or without an action.
+#[derive(Debug)]
+pub(crate) struct Search {
+    pub(crate) sought: Sought,
+    /// With an empty `id` or name of what is sought.
+    pub(crate) question: Evaluation,
+    /// All members but `page`.
+    pub(crate) members: Map<String, Value>,
+    pub(crate) page: Map<String, Value>,
 }
 
 /// Questions, in order. One that is malformed is denied, and the others are answered.
@@ -85,8 +127,9 @@ pub enum Semantic {
 #[derive(Clone, Default)]
 struct Parts {
     subject: Option<Arc<Entity>>,
-    action: Option<Arc<str>>,
+    action: Option<Arc<Action>>,
     resource: Option<Arc<Entity>>,
+    context: Option<Arc<Map<String, Value>>>,
 }
 
 impl Evaluation {
@@ -125,6 +168,57 @@ impl Batch {
     }
 }
 
+impl Search {
+    pub(crate) fn parse(sought: Sought, body: &[u8]) -> Result<Self, Malformed> {
+        let mut members = object(body)?;
+        let page = optional_object(&members, "page", "")?.cloned().unwrap_or_default();
+        members.remove("page");
+        let (mut question, nothing) = (members.clone(), Value::String(String::new()));
+        // Sent or not, these are ignored (8.4.1, 8.5.1, 8.6.1).
+        match sought {
+            Sought::Subject | Sought::Resource => {
+                let name = if sought == Sought::Subject { "subject" } else { "resource" };
+                if let Some(Value::Object(entity)) = question.get_mut(name) {
+                    entity.insert("id".to_owned(), nothing);
+                }
+            }
+            Sought::Action => {
+                question.insert("action".to_owned(), serde_json::json!({ "name": nothing }));
+            }
+        }
+        let question = Parts::read(&question)?.complete()?;
+        Ok(Self { sought, question, members, page })
+    }
+
+    /// The question whether this candidate is permitted.
+    pub(crate) fn question(&self, candidate: &str) -> Evaluation {
+        let question = self.question.clone();
+        match self.sought {
+            Sought::Subject => {
+                Evaluation { subject: question.subject.with_id(candidate), ..question }
+            }
+            Sought::Resource => {
+                Evaluation { resource: question.resource.with_id(candidate), ..question }
+            }
+            Sought::Action => {
+                let (name, properties) = (candidate.to_owned(), Map::new());
+                Evaluation { action: Arc::new(Action { name, properties }), ..question }
+            }
+        }
+    }
+
+    /// An entity of a result (8.3).
+    pub(crate) fn result(&self, id: &str) -> Value {
+        match self.sought {
+            Sought::Subject => serde_json::json!({ "type": self.question.subject.kind, "id": id }),
+            Sought::Resource => {
+                serde_json::json!({ "type": self.question.resource.kind, "id": id })
+            }
+            Sought::Action => serde_json::json!({ "name": id }),
+        }
+    }
+}
+
 impl Semantic {
     fn read(members: &Map<String, Value>) -> Result<Self, Malformed> {
         let options = optional_object(members, "options", "")?;
@@ -152,18 +246,11 @@ impl Semantic {
 
 impl Parts {
     fn read(members: &Map<String, Value>) -> Result<Self, Malformed> {
-        let action = match required_object(members, "action")? {
-            Some(action) => {
-                optional_object(action, "properties", "action.")?;
-                Some(text(action, "name", "action.")?.into())
-            }
-            None => None,
-        };
-        optional_object(members, "context", "")?;
         Ok(Self {
             subject: Entity::read(members, "subject")?.map(Arc::new),
-            action,
+            action: Action::read(members)?.map(Arc::new),
             resource: Entity::read(members, "resource")?.map(Arc::new),
+            context: optional_object(members, "context", "")?.cloned().map(Arc::new),
         })
     }
 
@@ -177,6 +264,7 @@ impl Parts {
             subject: parts.subject.or_else(|| self.subject.clone()),
             action: parts.action.or_else(|| self.action.clone()),
             resource: parts.resource.or_else(|| self.resource.clone()),
+            context: parts.context.or_else(|| self.context.clone()),
         };
         parts.complete()
     }
@@ -187,11 +275,27 @@ impl Parts {
             subject: self.subject.ok_or_else(|| missing("subject"))?,
             action: self.action.ok_or_else(|| missing("action"))?,
             resource: self.resource.ok_or_else(|| missing("resource"))?,
+            context: self.context.unwrap_or_default(),
         })
     }
 }
 
+impl Action {
+    fn read(members: &Map<String, Value>) -> Result<Option<Self>, Malformed> {
+        let Some(action) = required_object(members, "action")? else { return Ok(None) };
+        let properties = optional_object(action, "properties", "action.")?;
+        let name = text(action, "name", "action.")?;
+        Ok(Some(Self { name, properties: properties.cloned().unwrap_or_default() }))
+    }
+}
+
 impl Entity {
+    fn with_id(&self, id: &str) -> Arc<Self> {
+        let Self { kind, properties, .. } = self;
+        let (kind, properties) = (kind.clone(), properties.clone());
+        Arc::new(Self { kind, id: id.to_owned(), properties })
+    }
+
     fn read(members: &Map<String, Value>, name: &str) -> Result<Option<Self>, Malformed> {
         let Some(entity) = required_object(members, name)? else { return Ok(None) };
         let prefix = format!("{name}.");

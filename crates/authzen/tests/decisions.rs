@@ -1,24 +1,19 @@
 //! Decisions about questions, against the reference evaluator of policies.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a failed set-up is a failed test"
-)]
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, RequestBody, Scratch, Verdict};
-use authzen::{Answer, Decider, Endpoint, Malformed, answer};
+use authorizer::{Authorizer, RequestBody, Scratch};
+use authzen::{Endpoint, Malformed};
 use document::MapFiles;
 use identity::FetchedKeys;
 use policy::AccessRequest;
 use policy::model::{Policy, SourceId};
 use policy::reference::{self, Caller};
 use serde_json::{Value, json};
+
+use crate::asking::{ask, compiled, decision, question, user};
 
 /// Of an application with records. `who` has a subject type for each way to be a caller.
 const POLICY: &str = r#"
@@ -65,55 +60,7 @@ authzen:
 "#;
 
 fn authorizer(policy: &str) -> Authorizer {
-    let files = MapFiles::new("policy.yaml", policy);
-    let loaded = policy::load(&files, Path::new("policy.yaml"));
-    let loaded = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
-    Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
-}
-
-/// The answer, and the method and path of each question that was decided.
-fn ask(
-    authorizer: &Authorizer,
-    endpoint: Endpoint,
-    body: &[u8],
-) -> (Result<Value, Malformed>, Vec<String>) {
-    let mut seen = Vec::new();
-    let mut record = |verdict: &Verdict<'_>, request: &authorizer::Request<'_>| {
-        let text = String::from_utf8_lossy;
-        seen.push(format!("{} {} {}", verdict.status(), text(request.method), text(request.path)));
-    };
-    let mut decider = Decider {
-        authorizer,
-        scratch: &mut Scratch::default(),
-        now: Duration::from_secs(1),
-        id: b"",
-        record: &mut record,
-    };
-    let answered = answer(endpoint, body, &mut decider);
-    (answered.map(|Answer(text)| serde_json::from_str(&text).unwrap()), seen)
-}
-
-fn question(subject: &Value, action: &str, resource: (&str, &str)) -> Value {
-    let (kind, id) = resource;
-    json!({
-        "subject": subject,
-        "action": { "name": action },
-        "resource": { "type": kind, "id": id },
-    })
-}
-
-fn decision(authorizer: &Authorizer, question: &Value) -> bool {
-    let (answer, seen) = ask(authorizer, Endpoint::Evaluation, question.to_string().as_bytes());
-    let decision = answer.unwrap();
-    assert_eq!(decision.as_object().unwrap().len(), 1, "{decision}");
-    let decision = decision["decision"].as_bool().unwrap();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(decision, seen[0].starts_with("200 "), "{seen:?}");
-    decision
-}
-
-fn user(id: &str) -> Value {
-    json!({ "type": "user", "id": id })
+    compiled(&MapFiles::new("policy.yaml", policy))
 }
 
 #[test]

@@ -131,6 +131,12 @@ impl Checker<'_> {
             if attribute.is_placeholder() || attribute == Attribute::Certificate {
                 return Ok(Expression::IsPresent(attribute));
             }
+            // Its negation would be true for each request of a proxy.
+            if matches!(attribute, Attribute::Question(_)) {
+                let message = format!("`has({attribute})` does not say which property");
+                let help = format!("write `has({attribute}.name)`");
+                return Err(ConditionError::new(argument.at, message, help));
+            }
             return Ok(Expression::Constant(Constant::Bool(true)));
         }
         if let Some(map) = RequestMap::from_syntax(value) {

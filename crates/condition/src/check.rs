@@ -157,7 +157,7 @@ fn help_for(wanted: Type) -> &'static str {
         Type::Duration => "write a duration as `duration('1h30m')`",
         Type::Ip => "write an address as `ip('192.0.2.7')`",
         Type::Names | Type::List => "write a list as `['a', 'b']`",
-        Type::Dynamic => "take a part of `claims`",
+        Type::Dynamic => "take a part of `claims`, such as `claims.name`",
         Type::Network(_) => "write a network as `cidr('10.0.0.0/8')`",
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::expression::{Attribute, Comparison, Expression, TextTest, TimePart};
+use crate::expression::{Attribute, Comparison, Expression, QuestionPart, TextTest, TimePart};
 use crate::fault::Fault;
 use crate::query;
 use crate::steps::{MAX_STEPS, Steps};
@@ -75,6 +75,42 @@ pub struct RequestInputs<'a> {
     pub client: Option<IpAddr>,
     /// The names of the client's certificate, as text, or why there are none.
     pub certificate: Option<Result<&'a [Constant], Fault>>,
+    /// The question of AuthZEN that it stands for.
+    pub question: Option<&'a Question<'a>>,
+}
+
+/// The parts of a question of AuthZEN that only conditions read.
+#[derive(Clone, Copy, Debug)]
+pub enum Question<'a> {
+    /// There is no question: a proxy asks about a request.
+    None,
+    /// Objects, which are empty if the question does not have them.
+    Asked {
+        /// `resource.properties`
+        resource_properties: &'a serde_json::Map<String, serde_json::Value>,
+        /// `action.properties`
+        action_properties: &'a serde_json::Map<String, serde_json::Value>,
+        /// `context`
+        context: &'a serde_json::Map<String, serde_json::Value>,
+    },
+}
+
+impl<'a> Question<'a> {
+    /// # Errors
+    /// Without a question, every part is absent: as an empty object, `!has(context.name)` would be
+    /// true for each request of a proxy.
+    fn part(&self, part: QuestionPart) -> Result<Value<'a>, Fault> {
+        match *self {
+            Self::None => Err(Fault::Absent),
+            Self::Asked { resource_properties, action_properties, context } => {
+                Ok(Value::ClaimMap(match part {
+                    QuestionPart::ResourceProperties => resource_properties,
+                    QuestionPart::ActionProperties => action_properties,
+                    QuestionPart::Context => context,
+                }))
+            }
+        }
+    }
 }
 
 impl RequestInputs<'_> {
@@ -88,6 +124,7 @@ impl RequestInputs<'_> {
         time: None,
         client: None,
         certificate: None,
+        question: None,
     };
 }
 
@@ -432,6 +469,7 @@ impl<'a> Evaluation<'_, 'a> {
                 segment(request, only(placeholders.path, name)?)
             }
             Attribute::HostPlaceholder(name) => label(request, only(placeholders.host, name)?),
+            Attribute::Question(part) => request.question.ok_or(Fault::Unknown)?.part(*part),
         }
     }
 

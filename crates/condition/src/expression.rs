@@ -103,6 +103,19 @@ pub enum Attribute {
     PathPlaceholder(Arc<str>),
     /// `host.NAME`: the label at a placeholder
     HostPlaceholder(Arc<str>),
+    /// A part of a question of AuthZEN
+    Question(QuestionPart),
+}
+
+/// A part of a question of AuthZEN that conditions read. Requests of proxies have none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QuestionPart {
+    /// `resource.properties`
+    ResourceProperties,
+    /// `action.properties`
+    ActionProperties,
+    /// `context`
+    Context,
 }
 
 /// An operator that compares two values.
@@ -241,7 +254,8 @@ impl Attribute {
             | Self::SourceIp
             | Self::Certificate
             | Self::PathPlaceholder(_)
-            | Self::HostPlaceholder(_) => false,
+            | Self::HostPlaceholder(_)
+            | Self::Question(_) => false,
         }
     }
 

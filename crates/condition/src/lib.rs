@@ -33,10 +33,12 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use evaluate::{
-    CachedPart, CallerClaims, CallerInputs, Headers, Inputs, Placeholders, RequestInputs, evaluate,
-    holds,
+    CachedPart, CallerClaims, CallerInputs, Headers, Inputs, Placeholders, Question, RequestInputs,
+    evaluate, holds,
 };
-pub use expression::{Attribute, Comparison, Expression, Network, TextTest, TimePart, Zone};
+pub use expression::{
+    Attribute, Comparison, Expression, Network, QuestionPart, TextTest, TimePart, Zone,
+};
 pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
@@ -52,8 +54,10 @@ pub fn time(seconds: i64, nanoseconds: u32) -> Option<Timestamp> {
 }
 
 /// The names of variables, and the first parts of such names.
-pub const VARIABLES: [&str; 10] =
-    ["request", "source", "user", "roles", "groups", "issuer", "scheme", "claims", "path", "host"];
+pub const VARIABLES: [&str; 13] = [
+    "request", "source", "user", "roles", "groups", "issuer", "scheme", "claims", "path", "host",
+    "resource", "action", "context",
+];
 
 /// The maximum length of a condition in bytes.
 pub const MAX_LENGTH: usize = 4096;

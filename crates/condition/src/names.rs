@@ -2,8 +2,11 @@
 
 use crate::ConditionError;
 use crate::check::{Checked, Checker, Type};
-use crate::expression::{Attribute, Expression};
+use crate::expression::{Attribute, Expression, QuestionPart};
 use crate::syntax::{Syntax, SyntaxKind};
+
+/// The first parts of names after which only certain names are variables.
+const FIXED_ROOTS: [&str; 6] = ["path", "host", "request", "source", "resource", "action"];
 
 /// A map of a request. A name must be written after it.
 #[derive(Clone, Copy)]
@@ -66,6 +69,12 @@ pub(crate) fn attribute(value: &Syntax, name: &str) -> Option<(Attribute, Type)>
         ("source", "certificate") => (Attribute::Certificate, Type::Names),
         ("path", name) => (Attribute::PathPlaceholder(name.into()), Type::Text),
         ("host", name) => (Attribute::HostPlaceholder(name.into()), Type::Text),
+        ("resource", "properties") => {
+            (Attribute::Question(QuestionPart::ResourceProperties), Type::Dynamic)
+        }
+        ("action", "properties") => {
+            (Attribute::Question(QuestionPart::ActionProperties), Type::Dynamic)
+        }
         _ => return None,
     };
     Some(found)
@@ -88,6 +97,7 @@ impl Checker<'_> {
             "issuer" => (Attribute::Issuer, Type::Text),
             "scheme" => (Attribute::Scheme, Type::Text),
             "claims" => (Attribute::Claims, Type::Dynamic),
+            "context" => (Attribute::Question(QuestionPart::Context), Type::Dynamic),
             _ => {
                 if let Some(expression) = self.named.get(name) {
                     return Ok((expression.clone(), Type::Bool));
@@ -100,7 +110,7 @@ impl Checker<'_> {
 
     fn unknown(&self, at: usize, name: &str) -> ConditionError {
         let message = match name {
-            "request" | "source" | "path" | "host" => {
+            "request" | "source" | "path" | "host" | "resource" | "action" => {
                 format!("`{name}` alone is not a value")
             }
             _ => format!("unknown name `{name}`"),
@@ -110,6 +120,8 @@ impl Checker<'_> {
                 "write `request.method`, `host`, `path`, `time`, `headers[…]` or `query[…]`"
             }
             "source" => "write `source.ip` or `source.certificate`",
+            "resource" => "write `resource.properties.…`",
+            "action" => "write `action.properties.…`",
             "path" | "host" => "write the name of a placeholder after it, such as `path.id`",
             "method" | "headers" | "query" | "time" => "it is a member of `request`",
             "ip" | "client" | "remote_address" => "write `source.ip`",
@@ -117,7 +129,8 @@ impl Checker<'_> {
             _ => {
                 "define it under `conditions`, write text in quotes, or use `request.…`, \
                  `source.ip`, `user`, `roles`, `groups`, `issuer`, `scheme`, `claims.…`, \
-                 `path.NAME`, `host.NAME`"
+                 `path.NAME`, `host.NAME`, `resource.properties.…`, `action.properties.…`, \
+                 `context.…`"
             }
         };
         ConditionError::new(at, message, help)
@@ -149,7 +162,7 @@ impl Checker<'_> {
         name: &str,
     ) -> Result<Box<Expression>, ConditionError> {
         if let SyntaxKind::Name(root) = &object.kind
-            && matches!(&**root, "request" | "source")
+            && matches!(&**root, "request" | "source" | "resource" | "action")
         {
             let message = format!("unknown variable `{root}.{name}`");
             let unknown = self.unknown(at, root);
@@ -157,6 +170,8 @@ impl Checker<'_> {
                 "headers" | "query" => "write a name after it, such as `request.headers['x-name']`",
                 "address" | "remote_address" | "client" => "write `source.ip`",
                 "body" => "conditions do not see the body",
+                "id" if root == "resource" => "write `path.NAME`, of a placeholder of the rule",
+                "name" if root == "action" => "write `request.method`",
                 _ => &unknown.help,
             };
             return Err(ConditionError::new(at, message, help));
@@ -164,7 +179,9 @@ impl Checker<'_> {
         let object = self.check(object)?;
         if object.kind != Type::Dynamic {
             let message = format!("{} has no member `{name}`", object.kind.name());
-            return Err(ConditionError::new(at, message, "only `claims` has members"));
+            let help = "only `claims`, `resource.properties`, `action.properties` and `context` \
+                        have members";
+            return Err(ConditionError::new(at, message, help));
         }
         Ok(object.boxed())
     }
@@ -180,7 +197,7 @@ impl Checker<'_> {
         index_checked.expect_value()?;
         if let Some(name) = index_checked.constant_text() {
             let has_fixed_members = matches!(&value.kind, SyntaxKind::Name(root)
-                if matches!(&**root, "path" | "host" | "request" | "source"));
+                if FIXED_ROOTS.contains(&&**root));
             if has_fixed_members || is_request_map {
                 return self.check_member(index.at, value, name);
             }

@@ -19,7 +19,7 @@ pub struct KnownInputs<'a> {
 pub enum VariableKind {
     /// The method, the host, the path, and the placeholders of the rule.
     Target,
-    /// Headers, the query, the time and the address of the client.
+    /// Headers, the query, the time, the address of the client, and questions of AuthZEN.
     Request,
     /// The user name.
     User,
@@ -230,6 +230,7 @@ impl Attribute {
             Self::User => VariableKind::User,
             Self::Roles | Self::Groups => VariableKind::Names,
             Self::Issuer | Self::Scheme | Self::Claims => VariableKind::Credentials,
+            Self::Question(_) => VariableKind::Request,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::expression::{Attribute, Comparison, Expression, Network, TextTest, TimePart};
+use crate::expression::{
+    Attribute, Comparison, Expression, Network, QuestionPart, TextTest, TimePart,
+};
 use crate::value::Constant;
 
 impl fmt::Display for Attribute {
@@ -28,6 +30,9 @@ impl fmt::Display for Attribute {
             Self::Claims => f.write_str("claims"),
             Self::PathPlaceholder(name) => write!(f, "path.{name}"),
             Self::HostPlaceholder(name) => write!(f, "host.{name}"),
+            Self::Question(QuestionPart::ResourceProperties) => f.write_str("resource.properties"),
+            Self::Question(QuestionPart::ActionProperties) => f.write_str("action.properties"),
+            Self::Question(QuestionPart::Context) => f.write_str("context"),
         }
     }
 }

@@ -3,8 +3,8 @@
 use crate::expression::{Attribute, Expression};
 
 impl Expression {
-    /// The variables that this reads, each as often as it occurs. Of the claims, the members that
-    /// it names; [`Attribute::Claims`] only if it reads all of them.
+    /// The variables that this reads, each as often as it occurs. Of the claims and the parts of a
+    /// question, the members that it names; [`Attribute::Claims`] only if it reads all of them.
     #[must_use]
     pub fn variables(&self) -> Vec<Self> {
         let mut found = Vec::new();
@@ -18,11 +18,11 @@ impl Expression {
                 found.push(Self::Attribute(attribute.clone()));
                 return;
             }
-            Self::Member(..) if self.claim_path().is_some() => {
+            Self::Member(..) if self.member_path().is_some() => {
                 found.push(self.clone());
                 return;
             }
-            Self::HasMember(object, name) if object.claim_path().is_some() => {
+            Self::HasMember(object, name) if object.member_path().is_some() => {
                 found.push(Self::Member(object.clone(), name.clone()));
                 return;
             }
@@ -38,12 +38,24 @@ impl Expression {
     /// another expression.
     #[must_use]
     pub fn claim_path(&self) -> Option<Vec<&str>> {
+        match self.member_path()? {
+            (Attribute::Claims, path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The names of a member of the claims or of a part of a question, and the variable of which it
+    /// is a member; `None` for another expression.
+    #[must_use]
+    pub fn member_path(&self) -> Option<(&Attribute, Vec<&str>)> {
         match self {
-            Self::Attribute(Attribute::Claims) => Some(Vec::new()),
+            Self::Attribute(root @ (Attribute::Claims | Attribute::Question(_))) => {
+                Some((root, Vec::new()))
+            }
             Self::Member(object, name) => {
-                let mut path = object.claim_path()?;
+                let (root, mut path) = object.member_path()?;
                 path.push(name);
-                Some(path)
+                Some((root, path))
             }
             _ => None,
         }
@@ -67,6 +79,10 @@ mod tests {
             ("claims['a b'] == 1", "claims['a b']"),
             ("size(claims) == 1", "claims"),
             ("'a' in claims", "claims"),
+            (
+                "resource.properties.a == 1 && has(action.properties.b) && size(context) == 0",
+                "resource.properties.a, action.properties.b, context",
+            ),
             ("request.time.getHours() == 1 && source.ip == '10.0.0.1'", "request.time, source.ip"),
         ] {
             let condition = Condition::parse(&Arc::from(text), &NamedConditions::default());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use condition::{
     CallerClaims, CallerInputs, Condition, ConditionError, Constant, Fault, Headers, Inputs,
-    NamedConditions, Placeholders, RequestInputs, holds,
+    NamedConditions, Placeholders, Question, RequestInputs, holds,
 };
 
 struct Lines(&'static [(&'static str, &'static str)]);
@@ -33,6 +33,22 @@ fn parse(text: &str) -> Result<Condition, ConditionError> {
 
 /// The value for a request of alice: `None` is "cannot be computed".
 fn value(text: &str) -> Option<bool> {
+    let parts = [
+        r#"{"owner": "alice", "status": "active", "tags": ["x"]}"#,
+        r#"{"soft": true}"#,
+        r#"{"time": "2026-01-01T00:00:00Z", "ip": "192.0.2.9", "device": {"managed": true}}"#,
+    ];
+    let [resource_properties, action_properties, context] =
+        parts.map(|part| serde_json::from_str(part).unwrap());
+    let question = Question::Asked {
+        resource_properties: &resource_properties,
+        action_properties: &action_properties,
+        context: &context,
+    };
+    value_for(text, &question)
+}
+
+fn value_for(text: &str, question: &Question<'_>) -> Option<bool> {
     let lines =
         Lines(&[("x-level", "2"), ("x-twice", "1"), ("x-twice", "1"), ("x-latin", "\u{e9}")]);
     let claims = r#"{"tenant": "acme", "level": 3, "ratio": 0.5, "tags": ["a", "b"], "none": null,
@@ -60,6 +76,7 @@ fn value(text: &str) -> Option<bool> {
             time: "2026-06-01T06:30:15.250Z".parse().ok(),
             client: "::ffff:10.1.2.3".parse().ok(),
             certificate: Some(Ok(&names)),
+            question: Some(question),
         },
         caller: Some(&caller),
         placeholders: Placeholders { path: &placeholders, host: &labels },
@@ -124,6 +141,11 @@ fn a_condition_has_the_value_that_cel_gives_it() {
         "'ABC'.lowerAscii() == 'abc' && size('\u{e9}') == 1",
         "user.matches('^a[a-z]+$') && !user.matches('^b') && matches(user, 'lic')",
         "user == 'bob' ? false : true",
+        "resource.properties.owner == user && action.properties.soft",
+        "has(resource.properties.status) && !('odd/name' in resource.properties)",
+        "'x' in resource.properties.tags && !has(action.properties.other)",
+        "context.device.managed && 'time' in context && size(context) == 3",
+        "timestamp(context.time) < request.time && ip(context.ip) != source.ip",
         "claims.missing == 1 || user == 'alice'",
         "!(claims.missing == 1 && user == 'bob')",
         "claims.tags.exists(t, t.startsWith('b') || claims.missing)",
@@ -196,6 +218,11 @@ fn an_error_names_the_part_and_says_what_to_write() {
         ("request.headers[user] == ''", 16, "the name is not a text in quotes"),
         ("request.body == ''", 8, "unknown variable `request.body`"),
         ("request == ''", 0, "`request` alone is not a value"),
+        ("resource == ''", 0, "`resource` alone is not a value"),
+        ("resource.id == ''", 9, "unknown variable `resource.id`"),
+        ("action.name == ''", 7, "unknown variable `action.name`"),
+        ("has(resource.properties)", 13, "`has(resource.properties)` does not say which property"),
+        ("groups.exists(context, true)", 14, "`context` is a variable, and cannot name an item"),
         ("source.ip == '10.0.0'", 13, "`10.0.0` is not an address"),
         ("source.ip == '2001:DB8::1'", 13, "`2001:DB8::1` is never equal to an address"),
         ("source.ip == '::ffff:192.0.2.7'", 13, "`::ffff:192.0.2.7` is never equal to an address"),
@@ -226,5 +253,25 @@ fn an_error_names_the_part_and_says_what_to_write() {
         let error = parse(text).expect_err(text);
         assert_eq!((error.offset, &*error.message), (offset, message), "{text}");
         assert!(!error.help.is_empty(), "{text}");
+    }
+}
+
+/// For requests of proxies, nothing that reads a question is true or false.
+#[test]
+fn without_a_question_its_parts_cannot_be_computed() {
+    for text in [
+        "resource.properties.owner == user",
+        "has(resource.properties.owner)",
+        "!has(action.properties.soft)",
+        "!('time' in context)",
+        "size(context) == 0",
+        "context.list.all(x, x == 1)",
+        "context.a == 1 ? true : true",
+        "user == 'bob' || !has(context.a)",
+    ] {
+        assert_eq!(value_for(text, &Question::None), None, "{text}");
+    }
+    for text in ["has(context.a) || user == 'alice'", "!(has(context.a) && user == 'bob')"] {
+        assert_eq!(value_for(text, &Question::None), Some(true), "{text}");
     }
 }

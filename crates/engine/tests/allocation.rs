@@ -50,7 +50,8 @@ fn conditions_of_a_cached_caller_allocate_nothing() {
         let user = caller.user.as_deref().unwrap_or("a");
         let roles = engine.roles_of(user, caller.groups.iter().map(String::as_str), []);
         let conditions = engine.caller_conditions(&roles, inputs.caller(&caller));
-        let request = inputs.request();
+        let question = inputs.question();
+        let request = inputs.request(&question);
         // What a client encodes is decoded into a text of its own.
         if owned.resource.contains('%') || request.query.is_some_and(|query| query.contains(&b'%'))
         {

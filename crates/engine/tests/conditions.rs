@@ -26,6 +26,7 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
             let actor = actor.filter(|actor| actor.user.is_some());
             let request = generator.request(&policy, &caller);
             let inputs = generator.inputs();
+            let question = inputs.question();
             let mut borrowed = caller.borrowed();
             borrowed.actor = actor.as_ref().map(|actor| actor.borrowed().into());
             let certain = reference::certain_roles(&policy, &borrowed);
@@ -35,7 +36,7 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
                 &borrowed,
                 &request.borrowed(),
                 &Inputs {
-                    request: inputs.request(),
+                    request: inputs.request(&question),
                     caller: Some(&of_caller),
                     ..Inputs::default()
                 },
@@ -57,7 +58,7 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
                 caller.pattern_subject(),
                 request.borrowed(),
                 &ConditionInputs {
-                    request: inputs.request(),
+                    request: inputs.request(&question),
                     caller: conditions.as_ref(),
                     ..ConditionInputs::default()
                 },

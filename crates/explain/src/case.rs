@@ -4,7 +4,7 @@ use authorizer::{Allowed, Denied, Header, Reason, Request, RequestBody, Scratch,
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{Certificate, CredentialsError, UnixTime};
-use policy::cases::{Case, Credentials, Expect};
+use policy::cases::{AskedQuestion, Case, Credentials, Expect};
 use policy::model::{AUTHORIZATION, Identity};
 use serde_json::Value;
 
@@ -46,7 +46,9 @@ impl Explainer<'_> {
             .iter()
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
+        let question = case.request.question.as_ref().map(AskedQuestion::parts);
         let request = Request {
+            question: question.as_ref(),
             method: case.request.method.as_bytes(),
             host,
             path: case.request.path.as_bytes(),

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use authorizer::{HeaderLines, ParsedRequest, Request};
-use condition::{Condition, Constant, Expression, Fault, Headers, Inputs, RequestInputs, Value};
+use condition::{
+    Condition, Constant, Expression, Fault, Headers, Inputs, Question, RequestInputs, Value,
+};
 use identity::{Subject, UnixTime};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -42,8 +44,10 @@ pub(crate) fn given_certificate(request: &Request<'_>) -> Result<Vec<Constant>, 
 }
 
 /// The variables of a request that a person names, with the names of its certificate. Without a `?`
-/// its query is not known.
+/// its query is not known. Nor is the question of AuthZEN that it may stand for, unless the policy
+/// answers none.
 pub(crate) fn given_variables<'a>(
+    policy: &Policy,
     request: &Request<'a>,
     headers: &'a GivenHeaders<'a>,
     certificate: &'a Result<Vec<Constant>, Fault>,
@@ -55,6 +59,10 @@ pub(crate) fn given_variables<'a>(
         query: inputs.query.filter(|_| request.path.contains(&b'?')),
         headers: Some(headers),
         time: inputs.time.filter(|_| time.is_some()),
+        question: match policy.authzen {
+            Some(_) => request.question,
+            None => Some(&Question::None),
+        },
         ..inputs
     }
 }

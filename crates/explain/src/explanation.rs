@@ -189,7 +189,13 @@ impl Explainer<'_> {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
                     let given_headers = GivenHeaders(lines);
                     let certificate = given_certificate(request);
-                    let given = given_variables(request, &given_headers, &certificate, self.time);
+                    let given = given_variables(
+                        self.policy(),
+                        request,
+                        &given_headers,
+                        &certificate,
+                        self.time,
+                    );
                     let certificate = authorizer::certificate_names(parsed.certificate);
                     let request = authorizer::request_inputs(request, &lines, &certificate, now);
                     let subject = subject.map(|subject| self.with_issuer(subject));

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use authorizer::{Backend, Header, ParseScratch, RecordedInputs, Request};
-use condition::{Attribute, Condition, Expression, Fault, Timestamp};
+use condition::{Attribute, Condition, Expression, Fault, Question, QuestionPart, Timestamp};
 use identity::{Subject, UnixTime};
 use policy::Policy;
 use policy::model::Grant;
@@ -26,6 +26,12 @@ pub struct RestoredInputs {
     pub certificate: Option<Vec<String>>,
     /// The claims of the caller's token, if a condition reads any of them.
     pub claims: Option<Map<String, Value>>,
+    /// The members of `resource.properties` that a condition reads.
+    pub resource_properties: Map<String, Value>,
+    /// Those of `action.properties`.
+    pub action_properties: Map<String, Value>,
+    /// Those of `context`.
+    pub context: Map<String, Value>,
     /// The time of the decision, if it was recorded.
     pub time: Option<UnixTime>,
     /// The names of variables that a condition reads, and that were not recorded: the decision
@@ -55,7 +61,7 @@ impl Explainer<'_> {
         let variables: BTreeMap<String, Expression> =
             variables.map(|variable| (variable.to_string(), variable)).collect();
         for (name, variable) in variables {
-            if !restored.add(&name, &variable, subject, recorded) {
+            if !restored.add(&name, &variable, (request, subject), recorded) {
                 restored.missing.push(name);
             }
         }
@@ -70,17 +76,34 @@ impl RestoredInputs {
         self.headers.iter().map(|(name, value)| Header { name: name.as_bytes(), value }).collect()
     }
 
+    /// The parts of the question of AuthZEN.
+    #[must_use]
+    pub fn question(&self) -> Question<'_> {
+        Question::Asked {
+            resource_properties: &self.resource_properties,
+            action_properties: &self.action_properties,
+            context: &self.context,
+        }
+    }
+
     /// Restores a variable. Returns whether its value is known.
     fn add(
         &mut self,
         name: &str,
         variable: &Expression,
-        subject: Option<&Subject>,
+        (request, subject): (&Request<'_>, Option<&Subject>),
         recorded: &RecordedInputs,
     ) -> bool {
-        if variable.claim_path().is_some() {
-            let has_token = subject.is_some_and(|subject| subject.issuer.is_some());
-            return !has_token || self.add_claim(variable, recorded);
+        match variable.member_path() {
+            // The subject of a question may have claims without an issuer.
+            Some((Attribute::Claims, _)) => {
+                let may_have_claims = subject
+                    .is_some_and(|subject| request.question.is_some() || subject.issuer.is_some());
+                return !may_have_claims || self.add_member(variable, recorded);
+            }
+            // A request of a proxy has none.
+            Some(_) => return request.question.is_none() || self.add_member(variable, recorded),
+            None => {}
         }
         let Expression::Attribute(attribute) = variable else { return false };
         let value = recorded.get(name);
@@ -135,7 +158,7 @@ impl RestoredInputs {
             | Attribute::Scheme
             | Attribute::PathPlaceholder(_)
             | Attribute::HostPlaceholder(_) => {}
-            Attribute::Claims => return false,
+            Attribute::Claims | Attribute::Question(_) => return false,
         }
         true
     }
@@ -145,17 +168,25 @@ impl RestoredInputs {
         self.query += &format!("{separator}{name}={value}");
     }
 
-    /// Restores a claim, which is known if it was recorded, or an object around it. Outer objects
-    /// come first.
-    fn add_claim(&mut self, claim: &Expression, recorded: &RecordedInputs) -> bool {
-        let Expression::Member(object, _) = claim else { return false };
-        let is_object_known = self.add_claim(object, recorded);
-        let path = claim.claim_path().unwrap_or_default();
-        let Some(state) = recorded.get(&claim.to_string()) else { return is_object_known };
+    /// Restores a claim or a property, which is known if it was recorded, or an object around it.
+    /// Outer objects come first.
+    fn add_member(&mut self, member: &Expression, recorded: &RecordedInputs) -> bool {
+        let Expression::Member(object, _) = member else { return false };
+        let is_object_known = self.add_member(object, recorded);
+        let Some((root, path)) = member.member_path() else { return false };
+        let Some(state) = recorded.get(&member.to_string()) else { return is_object_known };
         let Some((name, parents)) = path.split_last() else { return false };
-        let claims = self.claims.get_or_insert_default();
+        let members = if let Attribute::Question(part) = root {
+            match part {
+                QuestionPart::ResourceProperties => &mut self.resource_properties,
+                QuestionPart::ActionProperties => &mut self.action_properties,
+                QuestionPart::Context => &mut self.context,
+            }
+        } else {
+            self.claims.get_or_insert_default()
+        };
         if matches!(state, Err(Fault::Absent) | Ok(_)) {
-            let mut object = Some(claims);
+            let mut object = Some(members);
             for parent in parents {
                 let members = object.and_then(|members| {
                     members

@@ -115,7 +115,7 @@ impl Explainer<'_> {
         let (mut rules, mut notes) = (Vec::new(), Vec::new());
         let headers = GivenHeaders(HeaderLines(request.headers));
         let certificate = given_certificate(request);
-        let variables = given_variables(request, &headers, &certificate, self.time);
+        let variables = given_variables(self.policy(), request, &headers, &certificate, self.time);
         let certain = reference::certain_roles(policy, &reference_caller(subject));
         let variables_of_caller =
             CallerInputs { roles: certain, ..authorizer::caller_inputs(subject) };

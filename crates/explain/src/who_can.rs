@@ -205,7 +205,7 @@ impl Explainer<'_> {
         let mut scratch = ParseScratch::default();
         let lines = GivenHeaders(HeaderLines(request.headers));
         let certificate = given_certificate(request);
-        let variables = given_variables(request, &lines, &certificate, self.time);
+        let variables = given_variables(self.policy(), request, &lines, &certificate, self.time);
         let request = Request { headers: &[], ..*request };
         let method = lossy(request.method);
         let mut answer = WhoCan { method, notes: notes::notes(&request), ..WhoCan::default() };

@@ -16,7 +16,7 @@ use explain::Explainer;
 use identity::{Authenticator, Certificate, LocalCache, Subject};
 use policy::Policy;
 use policy::canonical::{self, Buffers, PathInterpretations};
-use policy::cases::{Case, Credentials, Expect};
+use policy::cases::{AskedQuestion, Case, Credentials, Expect};
 use policy::reference::{self, Caller};
 
 struct Disk;
@@ -92,6 +92,49 @@ fn the_reference_and_the_engine_give_every_case_the_same_answer() {
     assert!(count >= 40, "only {count} cases");
 }
 
+/// Cases that stand for questions of AuthZEN, and the same requests of proxies.
+#[test]
+fn cases_with_questions_have_the_same_answer_everywhere() {
+    const POLICY: &str = r#"
+version: 1
+identity: { basic: { verify: false } }
+roles:
+  authenticated:
+    allow:
+      - { rule: "GET /records/{id}", when: resource.properties.owner == user }
+      - { rule: "PUT /records/{id}", when: "!has(action.properties.force) || context.level > 1" }
+    deny: [{ rule: "GET /records/{id}", when: "resource.properties.locked" }]
+authzen: { subjects: { user: {} }, resources: { record: { path: "/records/{id}" } } }
+"#;
+    const CASES: &str = r#"
+- { name: owner, request: { path: /records/1, basic: "ann:x", question: { resource: { owner: ann, locked: false } } }, expect: 200 }
+- { name: other, request: { path: /records/1, basic: "bob:x", question: { resource: { owner: ann, locked: false } } }, expect: 403 }
+- { name: locked, request: { path: /records/1, basic: "ann:x", question: { resource: { owner: ann, locked: true } } }, expect: 403 }
+- { name: unknown, request: { path: /records/1, basic: "ann:x", question: { resource: { owner: ann } } }, expect: 403 }
+- { name: proxy, request: { path: /records/1, basic: "ann:x" }, expect: 403 }
+- { name: put, request: { method: PUT, path: /records/1, basic: "ann:x", question: { context: { level: 1 } } }, expect: 200 }
+- { name: force, request: { method: PUT, path: /records/1, basic: "ann:x", question: { action: { force: true }, context: { level: 1 } } }, expect: 403 }
+- { name: level, request: { method: PUT, path: /records/1, basic: "ann:x", question: { action: { force: true }, context: { level: 2 } } }, expect: 200 }
+- { name: put by a proxy, request: { method: PUT, path: /records/1, basic: "ann:x" }, expect: 403 }
+"#;
+    let files = document::MapFiles::new("policy.yaml", POLICY);
+    let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
+    let fetched = identity::FetchedKeys::new();
+    let authorizer = Authorizer::compile(loaded.clone(), &fetched, None).unwrap().0;
+    let identity = &loaded.policy.identity;
+    let limits = identity::Limits::default();
+    let authenticator = Authenticator::<()>::compile(identity, &fetched, limits).unwrap().0;
+    let engine = Engine::compile(&loaded.policy);
+    for case in policy::cases::parse(Path::new("cases.yaml"), CASES.as_bytes()).unwrap().iter() {
+        let outcome = Explainer::new(&authorizer).run_case(case, now());
+        assert!(outcome.failures.is_empty(), "{}: {:?}", case.name, outcome.failures);
+        let subject = subject(&authenticator, case).unwrap();
+        let answers = answers(&loaded.policy, &engine, case, subject.as_ref()).unwrap();
+        let is_allowed = case.expect.status == 200;
+        assert_eq!(answers, (is_allowed, is_allowed), "{}", case.name);
+    }
+}
+
 /// No request reaches them that is not valid, or whose credentials are not.
 fn reaches_evaluators(expect: &Expect) -> bool {
     let refused = expect.reason.as_deref().is_some_and(|reason| reason != "missing_credentials");
@@ -154,7 +197,9 @@ fn answers(
     let headers: Vec<Header<'_>> = headers
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
+    let question = case.request.question.as_ref().map(AskedQuestion::parts);
     let request = Request {
+        question: question.as_ref(),
         path: case.request.path.as_bytes(),
         client: case.request.client.as_bytes(),
         ..Request::default()

@@ -3,14 +3,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::Authorizer;
-use condition::{CallerClaims, CallerInputs, Condition, Inputs, NamedConditions, holds};
+use condition::{CallerClaims, CallerInputs, Condition, Inputs, NamedConditions, Question, holds};
+use document::Place;
 use explain::{Attribute, CallerSource, Callers};
 use generator::{Generator, OwnedCaller, OwnedInputs, Rng, Shape};
 use identity::FetchedKeys;
 use policy::canonical::{self, Buffers};
+use policy::model::{AuthZen, Entities};
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 
 use crate::who_can::{Asker, add_prefixed, asked, every_caller, identity, with_parameters};
@@ -69,6 +72,18 @@ impl Conditions {
     }
 }
 
+/// A section that answers questions, whatever they mean.
+fn authzen() -> AuthZen {
+    AuthZen {
+        subjects: Vec::new(),
+        actions: Vec::new(),
+        resources: Vec::new(),
+        trust_context: false,
+        entities: Entities::default(),
+        at: Place::start_of(Path::new("policy.yaml")),
+    }
+}
+
 #[test]
 fn who_can_agrees_with_the_reference_where_conditions_decide() {
     // `make fuzz` compares more.
@@ -90,6 +105,7 @@ fn who_can_agrees_with_the_reference_where_conditions_decide() {
         let mut policy = generator.policy();
         generator.add_conditions(&mut policy, 50);
         policy.identity = identity(&mut rng, seed % 5 == 0);
+        policy.authzen = (seed % 2 == 0).then(authzen);
         add_prefixed(&mut policy);
         let policy = Arc::new(Loaded { policy, warnings: Vec::new(), files: Vec::new() });
         let authorizer = Authorizer::compile(policy.clone(), &FetchedKeys::new(), None).unwrap().0;
@@ -113,13 +129,18 @@ fn who_can_agrees_with_the_reference_where_conditions_decide() {
             let askers = every_caller(&policy.policy, &path, &mut rng).into_iter();
             for asker in askers.skip((seed % 8) as usize).step_by(8) {
                 let inputs = generator.inputs();
+                // Without the section, nobody asks questions.
+                let question = match policy.policy.authzen {
+                    Some(_) => inputs.question(),
+                    None => Question::None,
+                };
                 let owned = variables(&asker, &inputs);
                 let caller = reference_caller(&asker);
                 let roles = reference::certain_roles(&policy.policy, &caller);
                 let of_caller =
                     CallerInputs { roles, ..of_source(&asker, owned.1.caller(&owned.0)) };
                 let variables = Inputs {
-                    request: inputs.request(),
+                    request: inputs.request(&question),
                     caller: Some(&of_caller),
                     ..Inputs::default()
                 };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use condition::{
-    CallerClaims, CallerInputs, Condition, Fault, Headers, NamedConditions, RequestInputs,
-    Timestamp,
+    CallerClaims, CallerInputs, Condition, Fault, Headers, NamedConditions, Question,
+    RequestInputs, Timestamp,
 };
 use policy::Policy;
 use policy::pattern::{HostLabel, Scope};
@@ -12,7 +12,7 @@ use policy::pattern::{HostLabel, Scope};
 use crate::{Generator, OwnedCaller, Rng};
 
 /// Each is true for some of the inputs, false for others, and cannot be computed for others.
-const ATOMS: [&str; 20] = [
+const ATOMS: [&str; 24] = [
     "request.headers['x-level'] == '2'",
     "'x-level' in request.headers",
     "request.query['q'].startsWith('a')",
@@ -33,6 +33,10 @@ const ATOMS: [&str; 20] = [
     "host.tenant == claims.tenant",
     "has(path.id)",
     "request.method.matches('^(GET|HEAD)$')",
+    "resource.properties.owner == user",
+    "has(resource.properties.owner)",
+    "action.properties.soft",
+    "'level' in context && context.level > claims.level",
 ];
 
 /// Owned values of the variables of conditions.
@@ -45,6 +49,8 @@ pub struct OwnedInputs {
     issuer: Option<String>,
     scheme: Option<&'static str>,
     claims: Option<serde_json::Map<String, serde_json::Value>>,
+    /// `resource.properties`, `action.properties` and `context`.
+    question: Option<[serde_json::Map<String, serde_json::Value>; 3]>,
 }
 
 /// Header lines.
@@ -73,10 +79,22 @@ impl OwnedInputs {
         &self.headers.0
     }
 
-    /// The variables of the request.
+    /// The question of AuthZEN that the request stands for.
     #[must_use]
-    pub fn request(&self) -> RequestInputs<'_> {
+    pub fn question(&self) -> Question<'_> {
+        match &self.question {
+            None => Question::None,
+            Some([resource_properties, action_properties, context]) => {
+                Question::Asked { resource_properties, action_properties, context }
+            }
+        }
+    }
+
+    /// The variables of the request, which stands for this question.
+    #[must_use]
+    pub fn request<'a>(&'a self, question: &'a Question<'a>) -> RequestInputs<'a> {
         RequestInputs {
+            question: Some(question),
             query: Some(self.query.as_bytes()),
             headers: Some(&self.headers),
             time: self.time,
@@ -138,6 +156,11 @@ impl Generator {
         }
         let times = ["2026-01-31T08:30:00Z", "2026-07-31T06:30:00Z", "2026-01-31T20:00:00Z"];
         let addresses = ["10.1.2.3", "192.0.2.7", "2001:db8::1"];
+        let question = [
+            [r#"{"owner": "a"}"#, r#"{"soft": true}"#, r#"{"level": 2}"#],
+            [r#"{"owner": 1}"#, r#"{"soft": false}"#, r#"{"level": "2"}"#],
+            ["{}"; 3],
+        ];
         let claims = [
             r#"{"tenant": "a", "level": 2, "list": ["a"]}"#,
             r#"{"tenant": "b", "level": "2", "list": ["b", 1]}"#,
@@ -162,6 +185,10 @@ impl Generator {
                 .pick(&claims)
                 .filter(|_| rng.clone().percent(70))
                 .and_then(|claims| serde_json::from_str(claims).ok()),
+            question: rng
+                .pick(&question)
+                .filter(|_| rng.clone().percent(70))
+                .map(|parts| parts.map(|part| serde_json::from_str(part).unwrap_or_default())),
         }
     }
 }

@@ -11,9 +11,11 @@ use policy::pattern::{Pattern, Scope};
 use crate::warnings::Warnings;
 
 pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
+    let mut only_questions = OnlyQuestions::new(policy);
     for (_, _, rule, effect) in policy.rules() {
         if let Some(when) = &rule.when {
             check_expression(when, &rule.at, warnings);
+            only_questions.check(when, &rule.at, effect, warnings);
             if effect == Effect::Allow {
                 client_chosen(policy, when, &rule.at, warnings);
             }
@@ -22,15 +24,110 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
     for role in policy.roles.iter() {
         if let Some(when) = &role.when {
             check_expression(when, &role.at, warnings);
+            only_questions.check_role(when, role, warnings);
             client_chosen(policy, when, &role.at, warnings);
             missing_placeholders(role, when, warnings);
         }
     }
     for grant in &policy.grants {
         if let Some(when) = &grant.when {
-            let at = &policy.roles.at(grant.role).at;
+            let role = policy.roles.at(grant.role);
+            let at = &role.at;
             check_expression(when, at, warnings);
+            only_questions.check_role(when, role, warnings);
             client_chosen(policy, when, at, warnings);
+        }
+    }
+}
+
+/// Warns of conditions that only questions of AuthZEN can decide.
+struct OnlyQuestions {
+    /// Whether the policy answers questions. Then the author knows them, and one warning about
+    /// rules that allow proxies nothing is enough.
+    answers_questions: bool,
+    warned_of_allow: bool,
+}
+
+impl OnlyQuestions {
+    fn new(policy: &Policy) -> Self {
+        Self { answers_questions: policy.authzen.is_some(), warned_of_allow: false }
+    }
+
+    fn check_role(&mut self, when: &Condition, role: &Role, warnings: &mut Warnings) {
+        for (rules, effect) in [(&role.deny, Effect::Deny), (&role.allow, Effect::Allow)] {
+            if !rules.is_empty() {
+                self.check(when, &role.at, effect, warnings);
+            }
+        }
+    }
+
+    fn check(&mut self, when: &Condition, at: &Place, effect: Effect, warnings: &mut Warnings) {
+        let outcomes = ProxyOutcomes::new(&when.expression);
+        let message = match effect {
+            Effect::Deny if !outcomes.falsehood => {
+                format!("requests of proxies lack what `{when}` reads, so it denies them")
+            }
+            Effect::Allow if !outcomes.truth && !self.warned_of_allow => {
+                self.warned_of_allow = self.answers_questions;
+                format!("requests of proxies lack what `{when}` reads, so it allows none")
+            }
+            Effect::Allow | Effect::Deny => return,
+        };
+        let help = if self.answers_questions {
+            "only questions of AuthZEN have `resource.properties`, `action.properties` and \
+             `context`"
+        } else {
+            "only questions of AuthZEN have `resource.properties`, `action.properties` and \
+             `context`: write a section `authzen` to answer them"
+        };
+        let problem = Problem::warning(at.clone(), Warning::OnlyQuestions, message);
+        warnings.push(problem.help(help));
+    }
+}
+
+/// Whether a condition can be true or false for a request of a proxy.
+#[derive(Clone, Copy)]
+struct ProxyOutcomes {
+    truth: bool,
+    falsehood: bool,
+}
+
+impl ProxyOutcomes {
+    fn new(expression: &Expression) -> Self {
+        match expression {
+            Expression::Not(operand) => {
+                let Self { truth, falsehood } = Self::new(operand);
+                Self { truth: falsehood, falsehood: truth }
+            }
+            Expression::And(left, right) => {
+                let (left, right) = (Self::new(left), Self::new(right));
+                Self {
+                    truth: left.truth && right.truth,
+                    falsehood: left.falsehood || right.falsehood,
+                }
+            }
+            Expression::Or(left, right) => {
+                let (left, right) = (Self::new(left), Self::new(right));
+                Self {
+                    truth: left.truth || right.truth,
+                    falsehood: left.falsehood && right.falsehood,
+                }
+            }
+            Expression::Conditional(parts) => {
+                let [test, then, otherwise] = &**parts;
+                let [test, then, otherwise] = [test, then, otherwise].map(Self::new);
+                Self {
+                    truth: test.truth && then.truth || test.falsehood && otherwise.truth,
+                    falsehood: test.truth && then.falsehood
+                        || test.falsehood && otherwise.falsehood,
+                }
+            }
+            _ => {
+                let attributes = expression.attributes();
+                let can_be_computed =
+                    !attributes.iter().any(|read| matches!(read, Attribute::Question(_)));
+                Self { truth: can_be_computed, falsehood: can_be_computed }
+            }
         }
     }
 }

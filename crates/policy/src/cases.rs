@@ -1,11 +1,13 @@
 //! Golden cases: the expected decisions of a policy, in a `cases.yaml` beside it.
 
-mod json;
 mod read;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+use condition::Question;
+use serde_json::{Map, Value};
 
 use crate::hints::HINTS;
 use document::{Place, Problem, Reader};
@@ -43,8 +45,33 @@ pub struct Request {
     /// The names of the client's certificate, as a policy writes them, already verified; `None`
     /// without one.
     pub certificate: Option<Vec<String>>,
+    /// The question of AuthZEN that it stands for; `None` for a request of a proxy.
+    pub question: Option<AskedQuestion>,
     /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
+}
+
+/// The parts of a question of AuthZEN that conditions read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AskedQuestion {
+    /// `resource: {…}`: the properties of the resource.
+    pub resource: Map<String, Value>,
+    /// `action: {…}`: the properties of the action.
+    pub action: Map<String, Value>,
+    /// `context: {…}`
+    pub context: Map<String, Value>,
+}
+
+impl AskedQuestion {
+    /// As conditions read it.
+    #[must_use]
+    pub fn parts(&self) -> Question<'_> {
+        Question::Asked {
+            resource_properties: &self.resource,
+            action_properties: &self.action,
+            context: &self.context,
+        }
+    }
 }
 
 /// The credentials of a request.

@@ -14,6 +14,7 @@ pub mod canonical;
 pub mod cases;
 mod hints;
 pub mod ids;
+mod json;
 mod key_url;
 pub mod model;
 mod parse;

@@ -19,12 +19,14 @@ pub use certificates::{
 };
 use condition::Condition;
 use document::{Place, Secret};
+pub use entities::{Entities, EntitiesById, EntitiesByType};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 pub use token_places::{AUTHORIZATION, COOKIE, TokenField, TokenPlace};
 
 mod api_keys;
 mod authzen;
 mod certificates;
+mod entities;
 mod search;
 mod token_places;
 

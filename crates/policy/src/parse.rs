@@ -9,6 +9,7 @@ mod basic;
 mod cached_files;
 mod certificates;
 mod conditions;
+mod entities;
 mod grpc;
 mod host;
 pub mod htpasswd;

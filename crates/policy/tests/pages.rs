@@ -36,7 +36,7 @@ fn keys() -> String {
 
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 29] = [
+const MAPPINGS: [(&str, &str, &str); 31] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     (
@@ -69,6 +69,7 @@ const MAPPINGS: [(&str, &str, &str); 29] = [
     ),
     ("`inventory`", "## `inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("`authzen`", "## `authzen`", "authzen: { ?: x }"),
+    ("a file of entities", "### A file of entities", "subjects: {}\n?: x"),
     ("a type of subjects", "### A type of subjects", "authzen: { subjects: { user: { ?: x } } }"),
     (
         "a type of resources",
@@ -77,6 +78,7 @@ const MAPPINGS: [(&str, &str, &str); 29] = [
     ),
     ("a case", "### A case", "- { ?: x }"),
     ("a request", "### A request", "- { request: { ?: x } }"),
+    ("`question`", "### `question`", "- { request: { question: { ?: x } } }"),
     ("`expect`", "### `expect`", "- { expect: { ?: x } }"),
 ];
 
@@ -266,6 +268,8 @@ fn messages_with(identity: &str, example: &str) -> String {
         cases::parse(Path::new("cases.yaml"), example.as_bytes()).err().unwrap_or_default()
     } else if example.trim_start_matches("# wrong\n").starts_with("keys:") {
         api_keys::parse(Path::new("keys.yaml"), example.as_bytes()).1
+    } else if example.trim_start_matches("# wrong\n").starts_with("subjects:") {
+        problems_of_entities(example)
     } else {
         problems_of(&completed(example, identity))
     };
@@ -286,6 +290,13 @@ fn completed(example: &str, identity: &str) -> String {
     policy
 }
 
+fn problems_of_entities(entities: &str) -> Vec<Problem> {
+    let policy = "version: 1\nauthzen: { subjects: { user: {} }, entities: entities.yaml, \
+                  resources: { record: { path: \"/records/{id}\" } } }\n";
+    let files = MapFiles::new("policy.yaml", policy).and("entities.yaml", entities);
+    load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| loaded.warnings)
+}
+
 fn problems_of(policy: &str) -> Vec<Problem> {
     let files = MapFiles::new("policy.yaml", policy)
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
@@ -300,6 +311,7 @@ fn problems_of(policy: &str) -> Vec<Problem> {
         .and("next.pem", "")
         .and("cluster/roles.yml", "")
         .and("inventory.json", "")
+        .and("entities.yaml", "resources: { record: { \"101\": { owner: alice } } }\n")
         .and("lister", "lister:secret\n")
         .and("client", "rolegate:secret\n")
         .and("company-ca.pem", "-----BEGIN CERTIFICATE-----\n")

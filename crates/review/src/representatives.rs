@@ -79,7 +79,7 @@ impl Universe {
                 | Attribute::HostPlaceholder(_) => Self::Text,
                 Attribute::Time => Self::Time,
                 Attribute::SourceIp => Self::Address,
-                Attribute::Claims => Self::Claim,
+                Attribute::Claims | Attribute::Question(_) => Self::Claim,
                 Attribute::Roles | Attribute::Groups | Attribute::Certificate => return None,
             },
             Expression::Member(..) => Self::Claim,

@@ -350,6 +350,19 @@ impl<'p> SettingsBuilder<'p> {
             let host = host.as_deref().unwrap_or_default();
             self.show(&[PATH, &format!("resources.{name}")], Some(format!("{host}{path}")));
         }
+        self.show(&[PATH, "trust_context"], Some(authzen.trust_context.to_string()));
+        for (section, entities) in [
+            ("entities.subjects", &authzen.entities.subjects),
+            ("entities.resources", &authzen.entities.resources),
+        ] {
+            for (kind, ids) in &entities.0 {
+                for (id, properties) in ids {
+                    let path = format!("{section}.{kind}.{id}");
+                    let properties = serde_json::Value::Object(properties.clone());
+                    self.show(&[PATH, &path], Some(properties.to_string()));
+                }
+            }
+        }
     }
 
     /// Adds a search cluster. Its role files are compared as bytes.

@@ -100,8 +100,9 @@ fn is_allowed(
     let borrowed = caller.borrowed();
     let variables =
         CallerInputs { roles: certain_roles(policy, &borrowed), ..inputs.caller(caller) };
-    let inputs =
-        Inputs { caller: Some(&variables), request: inputs.request(), ..Inputs::default() };
+    let question = inputs.question();
+    let request_inputs = inputs.request(&question);
+    let inputs = Inputs { caller: Some(&variables), request: request_inputs, ..Inputs::default() };
     matches!(decide_with(policy, &borrowed, request, &inputs), Decision::Allowed(_))
 }
 
@@ -117,7 +118,8 @@ fn applies(
     let Some(cases) = &change.cases else { return Some(true) };
     let variables =
         CallerInputs { roles: certain_roles(policy, &caller.borrowed()), ..inputs.caller(caller) };
-    let mut request_inputs = inputs.request();
+    let question = inputs.question();
+    let mut request_inputs = inputs.request(&question);
     request_inputs.method = request.action;
     request_inputs.host = request.scope;
     request_inputs.path = request.resource;

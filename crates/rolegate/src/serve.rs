@@ -301,9 +301,16 @@ impl Server {
         }
         let authzen = match authzen {
             Some((address, listener)) => {
-                let (policy, counters) = (runtime.policy.clone(), question_counters);
-                let running =
-                    AuthZen { listener, policy, tokens, tls, interval, counters }.start()?;
+                let authzen = AuthZen {
+                    listener,
+                    policy: runtime.policy.clone(),
+                    tokens,
+                    tls,
+                    url: settings.authzen.authzen_url.clone(),
+                    interval,
+                    counters: question_counters,
+                };
+                let running = authzen.start()?;
                 tracing::info!(%address, "AuthZEN");
                 Some(running)
             }
@@ -476,13 +483,13 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
 }
 
 /// The settings of listeners that may have no effect because of other settings.
-fn effect_checks(settings: &Settings) -> [EffectCheck; 7] {
+fn effect_checks(settings: &Settings) -> [EffectCheck; 8] {
     let AdminSettings { address, console, console_host } = &settings.admin;
     let no_socket = addresses(settings).all(|(_, address)| !matches!(address, Address::Unix(_)));
     let http = &settings.http;
     let (no_http, why) = (http.address == AdminAddress::Off, "`http` is `off`");
     let not_envoy = http.http_profile != Some(forward_auth::Profile::Envoy);
-    let AuthZenSettings { address: authzen, authzen_tokens } = &settings.authzen;
+    let AuthZenSettings { address: authzen, authzen_tokens, authzen_url } = &settings.authzen;
     [
         ("http-profile", no_http && http.http_profile.is_some(), why),
         ("http-trusted", no_http && !http.http_trusted.is_empty(), why),
@@ -494,6 +501,11 @@ fn effect_checks(settings: &Settings) -> [EffectCheck; 7] {
         (
             "authzen-tokens",
             authzen_tokens.is_some() && *authzen == AdminAddress::Off,
+            "`authzen` is `off`",
+        ),
+        (
+            "authzen-url",
+            authzen_url.is_some() && *authzen == AdminAddress::Off,
             "`authzen` is `off`",
         ),
         ("console", *console && *address == AdminAddress::Off, "`admin` is `off`"),

@@ -10,7 +10,7 @@ use authorizer::{
 };
 use identity::{Certificate, CredentialsError, Subject};
 use policy::model::SourceId;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::clock;
 use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
@@ -176,7 +176,7 @@ pub struct DecisionContext<'a> {
 }
 
 /// How a request came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
     /// Over gRPC, or inside Envoy.

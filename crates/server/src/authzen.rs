@@ -15,5 +15,5 @@ mod settings;
 mod tokens;
 
 pub use server::{AuthZen, RunningAuthZen, WithQuestions};
-pub use settings::{AuthZenSettings, SettingsError};
+pub use settings::{AuthZenSettings, InvalidUrl, PublicUrl, SettingsError};
 pub use tokens::{Tokens, TokensError};

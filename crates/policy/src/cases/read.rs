@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use crate::cases::{Case, Credentials, Expect, Request, json, parse_time};
+use serde_json::{Map, Value as Json};
+
+use crate::cases::{AskedQuestion, Case, Credentials, Expect, Request, parse_time};
+use crate::json;
 use crate::parse::values::is_name;
 use document::{Fields, Node, Reader, Text, Value};
 
@@ -55,6 +58,7 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
         "claims",
         "user",
         "groups",
+        "question",
         "at",
         "time",
     ];
@@ -80,6 +84,7 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let body = read_text(reader, &fields, "body");
     let credentials = read_credentials(reader, &fields);
     let certificate = fields.value("certificate").map(|node| read_certificate(reader, node));
+    let question = fields.value("question").map(|node| read_question(reader, node));
     let at = reader.field_text(&fields, "at").or_else(|| reader.field_text(&fields, "time"));
     let at = at.and_then(|text| read_time(reader, &text));
     Some(Request {
@@ -91,8 +96,26 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
         client: client.map(|client| client.text.to_owned()).unwrap_or_default(),
         credentials: credentials?,
         certificate,
+        question: question.map_or(Some(None), |question| question.map(Some))?,
         at,
     })
+}
+
+fn read_question(reader: &mut Reader, node: &Node) -> Option<AskedQuestion> {
+    let fields = reader.filled_fields(node, "`question`", &["resource", "action", "context"])?;
+    let [resource, action, context] =
+        ["resource", "action", "context"].map(|key| read_members(reader, &fields, key));
+    Some(AskedQuestion { resource: resource?, action: action?, context: context? })
+}
+
+/// An object of the question; empty if it is absent.
+fn read_members(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Map<String, Json>> {
+    let Some(node) = fields.value(key) else { return Some(Map::new()) };
+    reader.entries(node, &format!("`{key}`"))?;
+    match json::from_yaml(reader, node)? {
+        Json::Object(members) => Some(members),
+        _ => None,
+    }
 }
 
 fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {

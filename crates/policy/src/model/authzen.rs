@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use document::Place;
 
-use super::ClaimPath;
+use super::{ClaimPath, Entities};
 
 /// How requests of AuthZEN are turned into requests that rules match.
 #[derive(Clone, Debug)]
@@ -17,6 +17,10 @@ pub struct AuthZen {
     pub actions: Vec<ActionName>,
     /// The types of resources, with distinct names. Never empty.
     pub resources: Vec<ResourceType>,
+    /// Whether `context.time` and `context.ip` are the time and the client of a question.
+    pub trust_context: bool,
+    /// Entities that searches list, and properties that complete those of questions.
+    pub entities: Entities,
     /// Where it is configured.
     pub at: Place,
 }
@@ -59,7 +63,7 @@ pub struct ResourceType {
     pub at: Place,
 }
 
-/// A path with one segment or more for the `id` of a resource.
+/// A path with one segment or more for the `id` of a resource, or one that the `id` itself is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath(pub Vec<ResourceSegment>);
 
@@ -70,6 +74,9 @@ pub enum ResourceSegment {
     Literal(Box<str>),
     /// `{id}`.
     Id,
+    /// The only segment of `{id}` without a slash before it: the `id` is the whole path, such as
+    /// the route of an API gateway.
+    Path,
 }
 
 /// The longest `id` of a resource in bytes, so that its segment, in which a byte may take three, is
@@ -99,25 +106,60 @@ impl AuthZen {
 }
 
 impl ResourcePath {
-    /// The path of the resource with this `id`; `None` if one segment cannot hold the `id`. A
-    /// server that decodes a segment before it splits the path would see another resource behind
-    /// `a/b` or `..`.
+    /// The path of the resource with this `id`; `None` if one segment cannot hold the `id`, or it
+    /// is no path where it is the whole one. A server that decodes a segment before it splits the
+    /// path would see another resource behind `a/b` or `..`.
     #[must_use]
     pub fn with_id(&self, id: &str) -> Option<String> {
-        let is_dots = matches!(id, "" | "." | "..");
-        if is_dots || id.len() > MAX_ID || id.contains(['/', '\\']) || id.contains(char::is_control)
-        {
-            return None;
-        }
         let mut path = String::new();
+        if self.is_whole() && id == "/" {
+            return Some(id.to_owned());
+        }
+        if self.is_whole() {
+            for segment in id.strip_prefix('/')?.split('/') {
+                push_id(&mut path, segment)?;
+            }
+            return (id.len() <= MAX_ID).then_some(path);
+        }
         for segment in &self.0 {
-            path.push('/');
             match segment {
-                ResourceSegment::Literal(text) => path.push_str(text),
-                ResourceSegment::Id => push_encoded(&mut path, id),
+                ResourceSegment::Literal(text) => path.extend(["/", text]),
+                ResourceSegment::Id | ResourceSegment::Path => push_id(&mut path, id)?,
             }
         }
         Some(path)
+    }
+
+    /// Whether the `id` is the whole path.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        *self.0 == [ResourceSegment::Path]
+    }
+
+    /// The `id` of the resource that has this path, in canonical form; `None` if no resource does.
+    #[must_use]
+    pub fn id(&self, path: &str) -> Option<String> {
+        if self.is_whole() {
+            return decode(path).filter(|id| self.with_id(id).as_deref() == Some(path));
+        }
+        let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
+        let mut encoded = None;
+        if segments.len() != self.0.len() {
+            return None;
+        }
+        for (segment, own) in segments.into_iter().zip(&self.0) {
+            let is_same = match own {
+                ResourceSegment::Literal(text) => segment == &**text,
+                ResourceSegment::Id | ResourceSegment::Path => {
+                    *encoded.get_or_insert(segment) == segment
+                }
+            };
+            if !is_same {
+                return None;
+            }
+        }
+        let id = decode(encoded?)?;
+        self.with_id(&id).is_some().then_some(id)
     }
 }
 
@@ -126,8 +168,20 @@ impl fmt::Display for ResourcePath {
         self.0.iter().try_for_each(|segment| match segment {
             ResourceSegment::Literal(text) => write!(f, "/{text}"),
             ResourceSegment::Id => f.write_str("/{id}"),
+            ResourceSegment::Path => f.write_str("{id}"),
         })
     }
+}
+
+/// Adds the segment of an `id`; `None` if no segment can hold it.
+fn push_id(path: &mut String, id: &str) -> Option<()> {
+    let is_dots = matches!(id, "" | "." | "..");
+    if is_dots || id.len() > MAX_ID || id.contains(['/', '\\']) || id.contains(char::is_control) {
+        return None;
+    }
+    path.push('/');
+    push_encoded(path, id);
+    Some(())
 }
 
 /// Percent-encodes the bytes that a segment may not have (RFC 3986, 3.3), and `;`, which begins
@@ -140,6 +194,18 @@ fn push_encoded(path: &mut String, id: &str) {
             path.push_str(&format!("%{byte:02X}"));
         }
     }
+}
+
+/// A segment without its percent-encoding; `None` if it is not UTF-8 then.
+fn decode(segment: &str) -> Option<String> {
+    let mut parts = segment.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, after) = part.split_at_checked(2)?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(after.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -162,7 +228,41 @@ mod tests {
             ("{id}", "/records/%7Bid%7D"),
         ] {
             assert_eq!(records().with_id(id).as_deref(), Some(path), "{id}");
+            assert_eq!(records().id(path).as_deref(), Some(id), "{id}");
         }
+    }
+
+    #[test]
+    fn an_id_may_be_the_whole_path() {
+        let routes = ResourcePath(vec![ResourceSegment::Path]);
+        for (id, path) in [
+            ("/todos", "/todos"),
+            ("/todos/{todoId}", "/todos/%7BtodoId%7D"),
+            ("/a b/%2F", "/a%20b/%252F"),
+            ("/", "/"),
+        ] {
+            assert_eq!(routes.with_id(id).as_deref(), Some(path), "{id}");
+            assert_eq!(routes.id(path).as_deref(), Some(id), "{id}");
+        }
+        let long = format!("/{}", "a/".repeat(MAX_ID));
+        for id in ["", "//", "a", "a/b", "/a/", "/a//b", "/a/..", "/./a", "/a\\b", "/\0", &long] {
+            assert_eq!(routes.with_id(id), None, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_path_is_where_each_placeholder_is() {
+        let literal = |text: &str| ResourceSegment::Literal(text.into());
+        let files = ResourcePath(vec![literal("homes"), ResourceSegment::Id, literal("files")]);
+        let twice = ResourcePath(vec![ResourceSegment::Id, ResourceSegment::Id]);
+        assert_eq!(files.id("/homes/a%20b/files").as_deref(), Some("a b"));
+        assert_eq!(twice.id("/a/a").as_deref(), Some("a"));
+        for path in
+            ["/homes/a", "/homes/a/b", "/homes/%2F/files", "/homes/%FF/files", "/homes//files"]
+        {
+            assert_eq!(files.id(path), None, "{path}");
+        }
+        assert_eq!(twice.id("/a/b"), None);
     }
 
     #[test]

@@ -4,22 +4,24 @@ use std::sync::Arc;
 
 use crate::canonical::{self, Buffers};
 use crate::model::{
-    ActionName, AuthZen, ClaimPath, ResourcePath, ResourceSegment, ResourceType, SubjectType,
+    ActionName, AuthZen, ClaimPath, Entities, ResourcePath, ResourceSegment, ResourceType,
+    SubjectType,
 };
 use crate::parse::cached_files::CachedFiles;
-use crate::parse::{host, method, values};
+use crate::parse::{entities, host, method, values};
 use crate::pattern::Scope;
-use document::{Fields, Key, Node, Reader, Text};
+use document::{Fields, Key, Node, PolicyFile, Reader, Text};
 
 /// Where the `id` of a resource is in its path.
 const ID: &str = "{id}";
 
 pub(crate) fn read(
     reader: &mut Reader,
-    _: &mut CachedFiles<'_>,
+    files: &mut CachedFiles<'_>,
     (key, node): (&Key, &Node),
 ) -> Option<AuthZen> {
-    let fields = reader.filled_fields(node, "`authzen`", &["subjects", "actions", "resources"])?;
+    let keys = ["subjects", "actions", "resources", "entities", "trust_context"];
+    let fields = reader.filled_fields(node, "`authzen`", &keys)?;
     let help =
         "write `subjects: { user: {} }`: each `id` of this type is then the user of that name";
     reader.required(&fields, "subjects", help);
@@ -29,7 +31,27 @@ pub(crate) fn read(
     let subjects = read_types(reader, &fields, "subjects", read_subject);
     let actions = read_actions(reader, &fields);
     let resources = read_types(reader, &fields, "resources", read_resource);
-    Some(AuthZen { subjects: subjects?, actions, resources: resources?, at: reader.place(key.at) })
+    let trust_context = reader.field_boolean(&fields, "trust_context").unwrap_or_default();
+    let (subjects, resources, at) = (subjects?, resources?, reader.place(key.at));
+    let entities = if fields.lacks("entities") {
+        Entities::default()
+    } else {
+        read_entities(reader, files, &fields, (&subjects, &resources))?
+    };
+    Some(AuthZen { subjects, actions, resources, trust_context, entities, at })
+}
+
+fn read_entities(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    fields: &Fields<'_>,
+    (subjects, resources): (&[SubjectType], &[ResourceType]),
+) -> Option<Entities> {
+    let name = reader.field_text(fields, "entities")?;
+    let PolicyFile { path, bytes } = files.read_named(reader, &name)?;
+    let (entities, problems) = entities::parse(&path, &bytes, subjects, resources);
+    problems.into_iter().for_each(|problem| reader.push(problem));
+    Some(entities)
 }
 
 /// The entries of a mapping by type, which must not be empty.
@@ -112,9 +134,12 @@ fn read_host(reader: &mut Reader, text: &Text<'_>) -> Option<Arc<str>> {
     }
 }
 
-/// A path in canonical form, in which `{id}` is a whole segment at least once.
+/// A path in canonical form, in which `{id}` is a whole segment at least once, or nothing but `{id}`.
 fn read_path(reader: &mut Reader, text: &Text<'_>) -> Option<ResourcePath> {
     let path = text.text;
+    if path == ID {
+        return Some(ResourcePath(vec![ResourceSegment::Path]));
+    }
     let segments: Option<Vec<ResourceSegment>> =
         path.strip_prefix('/').map(|path| path.split('/').map(segment).collect());
     let Some(segments) = segments.filter(|segments| segments.contains(&ResourceSegment::Id)) else {
@@ -124,7 +149,7 @@ fn read_path(reader: &mut Reader, text: &Text<'_>) -> Option<ResourcePath> {
     };
     let literals = segments.iter().filter_map(|segment| match segment {
         ResourceSegment::Literal(text) => Some(text),
-        ResourceSegment::Id => None,
+        ResourceSegment::Id | ResourceSegment::Path => None,
     });
     let has_braces = literals.clone().any(|text| text.contains(['{', '}']));
     let sample = ResourcePath(segments.clone()).with_id("x")?;

@@ -14,7 +14,7 @@ use explain::{
 };
 use identity::{Certificate, CredentialsError, Subject, UnixTime};
 use policy::model::{API_KEYS, BASIC, CERTIFICATES, SourceId};
-use runtime::clock;
+use runtime::{Via, clock};
 use serde::{Deserialize, Serialize};
 
 use super::request::{Body, borrowed_headers};
@@ -50,6 +50,8 @@ pub(super) struct LoggedDecision {
     client: Option<String>,
     time: Option<f64>,
     sampled: Option<f64>,
+    #[serde(default)]
+    via: Via,
     #[serde(default)]
     masked: bool,
     /// The values that conditions read when the request was decided.
@@ -153,9 +155,10 @@ impl LoggedDecision {
         let no_body = !body.is_given();
         let was_denied_without_body = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded));
         let restored_certificate = restored.certificate.as_deref().map(Certificate::Named);
-        let logged = self.request(&target);
+        let (logged, question) = (self.request(&target), restored.question());
         let request = Request {
             headers: &headers,
+            question: self.is_question().then_some(&question),
             certificate: restored_certificate.or(logged.certificate),
             body: if no_body && was_denied_without_body {
                 RequestBody::Unavailable
@@ -252,7 +255,9 @@ impl LoggedDecision {
         }
         let (target, mut scratch) = (self.target(&restored), Scratch::default());
         let headers = restored.header_lines();
-        let mut request = Request { headers: &headers, ..self.request(&target) };
+        let question = restored.question();
+        let question = self.is_question().then_some(&question);
+        let mut request = Request { headers: &headers, question, ..self.request(&target) };
         let restored_certificate = restored.certificate.as_deref().map(Certificate::Named);
         request.certificate = restored_certificate.or(request.certificate);
         let now = self.decided_at(&restored).unwrap_or_else(clock::now);
@@ -469,13 +474,20 @@ impl LoggedDecision {
 
     /// Restores the values that conditions read of this request. Sets the caller's claims.
     fn restore(&self, authorizer: &Authorizer, subject: Option<&mut Subject>) -> RestoredInputs {
-        let request = self.request(self.received_path());
+        let (nothing, received) = (RestoredInputs::default(), self.request(self.received_path()));
+        let question = nothing.question();
+        let request = Request { question: self.is_question().then_some(&question), ..received };
         let explainer = Explainer::new(authorizer);
         let mut restored = explainer.restore(&request, subject.as_deref(), &self.condition_inputs);
         if let (Some(subject), Some(claims)) = (subject, restored.claims.take()) {
             subject.claims = claims.into();
         }
         restored
+    }
+
+    /// Whether it is the decision about a question of AuthZEN.
+    fn is_question(&self) -> bool {
+        self.via == Via::Authzen
     }
 
     /// When the request was decided: as recorded, or else when it was received.

@@ -1,9 +1,12 @@
 //! The AuthZEN listener of the running program.
 
+mod certification;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -222,7 +225,7 @@ fn what_is_no_question_gets_no_decision() {
             send(at, &request(&format!("{method} {EVALUATION}"), &[&token], ""));
         assert!(status == 405 && head.contains("allow: post"), "{method}: {status} {head}");
     }
-    for path in ["/", "/access/v1/evaluation/", "/access/v1/search/subject", "/metrics"] {
+    for path in ["/", "/access/v1/evaluation/", "/access/v1/search", "/metrics"] {
         assert_eq!(post(at, path, &whole).0, 404, "{path}");
     }
     // Its beginning is enough to refuse it.
@@ -294,6 +297,9 @@ fn the_metadata_name_the_endpoints() {
         "policy_decision_point": base,
         "access_evaluation_endpoint": format!("{base}/access/v1/evaluation"),
         "access_evaluations_endpoint": format!("{base}/access/v1/evaluations"),
+        "search_subject_endpoint": format!("{base}/access/v1/search/subject"),
+        "search_resource_endpoint": format!("{base}/access/v1/search/resource"),
+        "search_action_endpoint": format!("{base}/access/v1/search/action"),
     });
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), expected);
     assert_eq!(send(address(&server), &request(&format!("POST {METADATA}"), &[], "")).0, 405);
@@ -328,6 +334,68 @@ fn tokens_and_the_policy_are_read_again() {
     let lines = [&*authorization(NEXT), "content-type: application/json"];
     let ask = request("POST /access/v1/evaluation", &lines, &question().to_string());
     wait_until(|| send(at, &ask).2 == "{\"decision\":false}", || server.log());
+}
+
+/// The ten lines of the page, with the address of this server.
+#[test]
+fn the_python_of_the_page_asks() {
+    let fixture = Fixture::new();
+    let server = fixture.serve(&[]);
+    let page = include_str!("../../../../docs/authzen.md");
+    let (_, code) = page.split_once("```python\n").unwrap();
+    let (code, _) = code.split_once("```").unwrap();
+    let code = code.replace("127.0.0.1:9193", &address(&server).to_string());
+    let call = "print(may('ann', 'view', '101'), may('bob', 'view', '101'))\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", &format!("{code}\n{call}")]).current_dir(fixture.folder.path());
+    let output = python.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "True False\n", "{errors}");
+}
+
+#[test]
+fn entities_are_read_again() {
+    let fixture = Fixture::new();
+    let when = "{ rule: \"GET /records/{id}\", when: resource.properties.owner == user }";
+    let policy = POLICY.replace("\"GET /records/{id}\"", when) + "  entities: entities.yaml\n";
+    fixture.folder.write("entities.yaml", "resources: { record: { \"101\": { owner: bob } } }");
+    fixture.folder.write("policy.yaml", &policy);
+    let server = fixture.serve(&["--poll-interval", "100ms"]);
+    let at = address(&server);
+    assert!(!decision(at, &question()));
+    fixture.folder.write("entities.yaml", "resources: { record: { \"101\": { owner: ann } } }");
+    wait_until(|| decision(at, &question()), || server.log());
+    // The last good entities stay in use.
+    for broken in ["", "resources: { recrod: {} }", "resources: [1]", "resources:"] {
+        fixture.folder.write("entities.yaml", broken);
+        server.signal(Signal::HUP);
+        wait_until(
+            || server.page("/readyz").1.contains("entities.yaml"),
+            || server.page("/readyz").1,
+        );
+        assert!(decision(at, &question()), "{broken}");
+    }
+}
+
+/// A search decides nothing that somebody does, so it is neither counted nor logged as a decision.
+#[test]
+fn searches_are_no_decisions() {
+    let fixture = Fixture::new();
+    let log = fixture.folder.path().join("decisions.log").display().to_string();
+    let server = fixture.serve(&["--decision-log", "all", "--decision-log-file", &log]);
+    let at = address(&server);
+    let mut search = question();
+    search["subject"].as_object_mut().unwrap().remove("id");
+    let (status, _, body) = post(at, "/access/v1/search/subject", &search.to_string());
+    let results = r#"{"page":{"count":1,"next_token":""},"results":[{"id":"ann","type":"user"}]}"#;
+    assert_eq!((status, &*body), (200, results));
+    assert!(decision(at, &question()));
+    let allowed = "rolegate_checks_total{decision=\"allowed\",reason=\"\"}";
+    server.wait_for_metric(allowed, 1.0);
+    wait_until(
+        || fs::read_to_string(&log).unwrap_or_default().lines().count() == 1,
+        || server.log(),
+    );
 }
 
 #[test]

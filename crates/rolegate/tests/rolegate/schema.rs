@@ -36,7 +36,7 @@ const FIXTURES: [&str; 9] = [
 
 /// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
 /// only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 27] = [
+const MAPPINGS: [(&str, &str, &str); 28] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
     ("token_place", "an entry of `token_from`", "identity: { token_from: [{ ?: x }] }"),
@@ -67,6 +67,7 @@ const MAPPINGS: [(&str, &str, &str); 27] = [
     ("resource_type", "a type of resources", "authzen: { resources: { record: { ?: x } } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
+    ("question", "`question`", "- { request: { question: { ?: x } } }"),
     ("expect", "`expect`", "- { expect: { ?: x } }"),
 ];
 

@@ -28,6 +28,7 @@ const VALUES: &[(&str, &str)] = &[
     ("http-path-prefix", "/check"),
     ("authzen", "127.0.0.1:9193"),
     ("authzen-tokens", "/run/tokens"),
+    ("authzen-url", "https://pdp.example.com"),
     ("admin", "off"),
     ("console", "true"),
     ("console-host", "console.internal"),

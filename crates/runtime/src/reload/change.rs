@@ -125,7 +125,11 @@ impl<'s> ItemHashes<'s> {
         for place in &policy.identity.token_from {
             items.add("token_places", &place.field, ());
         }
-        if let Some(AuthZen { subjects, actions, resources, at: _ }) = &policy.authzen {
+        if let Some(authzen) = &policy.authzen {
+            let AuthZen { subjects, actions, resources, trust_context, entities, at: _ } = authzen;
+            if *trust_context {
+                items.add("authzen_types", "trust_context", ());
+            }
             for SubjectType { name, issuer, groups, roles, at: _ } in subjects {
                 items.add(
                     "authzen_types",
@@ -138,6 +142,19 @@ impl<'s> ItemHashes<'s> {
             }
             for ResourceType { name, host, path, at: _ } in resources {
                 items.add("authzen_types", ("resource", name), format!("{host:?}{path:?}"));
+            }
+            for (section, entities) in
+                [("subject", &entities.subjects), ("resource", &entities.resources)]
+            {
+                for (kind, ids) in &entities.0 {
+                    for (id, properties) in ids {
+                        items.add(
+                            "authzen_entities",
+                            (section, kind, id),
+                            format!("{properties:?}"),
+                        );
+                    }
+                }
             }
         }
         items.add_cluster(policy);

@@ -219,6 +219,8 @@ impl DecidedRequest {
             body,
             can_change_bodies: self.can_change_bodies,
             sets_headers_only: self.sets_headers_only,
+            // The shadow policy does not decide about questions.
+            question: None,
         };
         let caller = [user, issuer, credentials];
         let caller = match candidate.backend(host) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use authorizer::{Request as MappedRequest, Verdict};
-use authzen::{Answer, Decider, Endpoint, answer};
+use authzen::{Answer, Decider, Endpoint, Sought, answer};
 use http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
     WWW_AUTHENTICATE,
@@ -18,6 +18,7 @@ use runtime::{DecisionContext, Received, ThreadAuthorizer, Via};
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::settings::PublicUrl;
 use super::tokens::Tokens;
 use crate::connections::OpenConnection;
 use crate::page::{Page, not_allowed, text, with_type};
@@ -30,6 +31,9 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 const EVALUATION: &str = "/access/v1/evaluation";
 const EVALUATIONS: &str = "/access/v1/evaluations";
+const SEARCH_SUBJECT: &str = "/access/v1/search/subject";
+const SEARCH_RESOURCE: &str = "/access/v1/search/resource";
+const SEARCH_ACTION: &str = "/access/v1/search/action";
 const METADATA: &str = "/.well-known/authzen-configuration";
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -40,6 +44,7 @@ pub(super) struct Answerer {
     pub(super) tokens: Option<Arc<Tokens>>,
     /// `https` if the listener speaks TLS.
     pub(super) scheme: &'static str,
+    pub(super) url: Option<PublicUrl>,
     pub(super) last_refusal: Cell<Option<Instant>>,
 }
 
@@ -67,9 +72,9 @@ impl Answerer {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
         // A client that looks for the endpoints may not have a token yet.
-        if path == METADATA {
+        if self.is_metadata(path) {
             return match head.method {
-                Method::GET | Method::HEAD => metadata(self.scheme, &head.headers),
+                Method::GET | Method::HEAD => self.metadata(&head.headers),
                 _ => not_allowed("only GET and HEAD\n", "GET, HEAD"),
             };
         }
@@ -79,6 +84,9 @@ impl Answerer {
         let endpoint = match path {
             EVALUATION => Endpoint::Evaluation,
             EVALUATIONS => Endpoint::Evaluations,
+            SEARCH_SUBJECT => Endpoint::Search(Sought::Subject),
+            SEARCH_RESOURCE => Endpoint::Search(Sought::Resource),
+            SEARCH_ACTION => Endpoint::Search(Sought::Action),
             _ => return text(StatusCode::NOT_FOUND, "there is no such endpoint\n"),
         };
         if head.method != Method::POST {
@@ -108,13 +116,12 @@ impl Answerer {
     fn answer(&self, endpoint: Endpoint, body: &[u8], id: &[u8]) -> Page {
         let received = Received::now();
         let answered = self.thread.with_snapshot(|authorizer, scratch| {
-            let mut record = |verdict: &Verdict<'_>, request: &MappedRequest<'_>| {
+            let mut record = |verdict: &Verdict<'_>, request: &MappedRequest<'_>, decided_as_of| {
                 let context = DecisionContext {
                     authorizer,
                     request,
-                    // Nobody knows the subject's address.
-                    client: &[],
-                    received,
+                    client: request.client,
+                    received: Received { resumed_time: decided_as_of, ..received },
                     decided_at: Instant::now(),
                     traceparent: &[],
                     via: Via::Authzen,
@@ -147,6 +154,38 @@ impl Answerer {
                 }
             }
         }
+    }
+
+    /// Whether this is the path of the metadata: for a public URL with a path also with that path
+    /// at its end (9.2), if the proxy does not remove it.
+    fn is_metadata(&self, path: &str) -> bool {
+        let tenant = path.strip_prefix(METADATA);
+        tenant.is_some_and(|tenant| {
+            tenant.is_empty() || self.url.as_ref().is_some_and(|url| url.path == tenant)
+        })
+    }
+
+    /// The metadata (9.2). Without a public URL, its URLs begin with the host that the client has
+    /// used, which only has to match what the client knows.
+    fn metadata(&self, headers: &HeaderMap) -> Page {
+        let mut values = headers.get_all(HOST).iter();
+        let host = match (values.next().and_then(|host| host.to_str().ok()), values.next()) {
+            (Some(host), None) if is_authority(host) => host,
+            _ => return text(StatusCode::BAD_REQUEST, "the header `host` is not a host\n"),
+        };
+        let base = match &self.url {
+            Some(url) => url.text.clone(),
+            None => format!("{}://{host}", self.scheme),
+        };
+        let metadata = json!({
+            "policy_decision_point": base,
+            "access_evaluation_endpoint": format!("{base}{EVALUATION}"),
+            "access_evaluations_endpoint": format!("{base}{EVALUATIONS}"),
+            "search_subject_endpoint": format!("{base}{SEARCH_SUBJECT}"),
+            "search_resource_endpoint": format!("{base}{SEARCH_RESOURCE}"),
+            "search_action_endpoint": format!("{base}{SEARCH_ACTION}"),
+        });
+        json_page(metadata.to_string())
     }
 
     /// Whether a request has a token of the file, and no other.
@@ -183,23 +222,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let (Some(value), None) = (values.next(), values.next()) else { return false };
     let kind = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
-}
-
-/// The metadata (9.2). Its URLs begin with the host that the client has used, which only has to
-/// match what the client knows.
-fn metadata(scheme: &str, headers: &HeaderMap) -> Page {
-    let mut values = headers.get_all(HOST).iter();
-    let host = match (values.next().and_then(|host| host.to_str().ok()), values.next()) {
-        (Some(host), None) if is_authority(host) => host,
-        _ => return text(StatusCode::BAD_REQUEST, "the header `host` is not a host\n"),
-    };
-    let base = format!("{scheme}://{host}");
-    let metadata = json!({
-        "policy_decision_point": base,
-        "access_evaluation_endpoint": format!("{base}{EVALUATION}"),
-        "access_evaluations_endpoint": format!("{base}{EVALUATIONS}"),
-    });
-    json_page(metadata.to_string())
 }
 
 /// Whether this is a host, and a port if it has one.

@@ -22,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 
 use super::exchange::Answerer;
+use super::settings::PublicUrl;
 use super::tokens::Tokens;
 use crate::admin::{AuthorizationStats, FailureCount, MetricsPage};
 use crate::checks::Tls;
@@ -52,6 +53,8 @@ pub struct AuthZen {
     pub tokens: Option<Arc<Tokens>>,
     /// TLS, which a Unix socket does not use.
     pub tls: Option<Arc<Tls>>,
+    /// The URL at which clients reach it.
+    pub url: Option<PublicUrl>,
     /// How often the file of tokens is read again.
     pub interval: Duration,
     /// Counts the decisions.
@@ -104,7 +107,7 @@ impl AuthZen {
     /// When a thread or a runtime cannot be created, or the socket cannot be used.
     pub fn start(self) -> io::Result<RunningAuthZen> {
         let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let Self { listener, policy, tokens, tls, interval, counters } = self;
+        let Self { listener, policy, tokens, tls, url, interval, counters } = self;
         let entered = executor.enter();
         let listener = listener.into_async()?;
         drop(entered);
@@ -119,6 +122,7 @@ impl AuthZen {
                 thread: ThreadAuthorizer::new(policy, counters),
                 tokens,
                 scheme: if tls.is_some() { "https" } else { "http" },
+                url,
                 last_refusal: Cell::new(None),
             };
             let serving = Serving { answerer: Rc::new(answerer), tls, drained };

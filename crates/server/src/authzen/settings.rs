@@ -1,8 +1,10 @@
 //! The settings of AuthZEN.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
+use http::Uri;
 
 use crate::{Address, AdminAddress};
 
@@ -23,7 +25,43 @@ pub struct AuthZenSettings {
     /// read again like the files of TLS. Required without `tls-client-ca`, and on a Unix socket.
     #[arg(long, value_name = "FILE")]
     pub authzen_tokens: Option<PathBuf>,
+
+    /// URL at which clients reach AuthZEN, such as `https://pdp.example.com`, for its metadata.
+    ///
+    /// Without it, the URLs in the metadata begin with the `Host` of the request. Behind a proxy that
+    /// ends TLS or changes the path, set it.
+    #[arg(long, value_name = "URL")]
+    pub authzen_url: Option<PublicUrl>,
 }
+
+/// The URL at which clients reach AuthZEN, without a slash at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicUrl {
+    /// The URL.
+    pub text: String,
+    /// Its path; empty if it has none.
+    pub path: String,
+}
+
+impl FromStr for PublicUrl {
+    type Err = InvalidUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUrl> {
+        let text = text.trim_end_matches('/');
+        let url: Uri = text.parse().map_err(|_| InvalidUrl)?;
+        // The identifier of a policy decision point is `https`, without a query (9.1.1).
+        let is_identifier = url.scheme_str() == Some("https")
+            && url.host().is_some_and(|host| !host.is_empty())
+            && !text.contains(['?', '#', '@']);
+        let path = url.path().trim_end_matches('/').to_owned();
+        is_identifier.then(|| Self { text: text.to_owned(), path }).ok_or(InvalidUrl)
+    }
+}
+
+/// A text that is not a [`PublicUrl`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a URL such as `https://pdp.example.com`, without a query")]
+pub struct InvalidUrl;
 
 /// Why AuthZEN cannot be served with these settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +103,7 @@ impl AuthZenSettings {
 
 #[cfg(test)]
 mod tests {
-    use super::{AuthZenSettings, SettingsError};
+    use super::{AuthZenSettings, PublicUrl, SettingsError};
 
     #[test]
     fn nobody_asks_without_authentication_or_encryption() {
@@ -85,12 +123,30 @@ mod tests {
             ("0.0.0.0:1", false, true, true, Ok(())),
         ] {
             let authzen_tokens = tokens.then(|| "tokens".into());
-            let settings = AuthZenSettings { address: address.parse().unwrap(), authzen_tokens };
-            assert_eq!(
-                settings.check(tls, client_ca),
-                expected,
-                "{address} {tokens} {tls} {client_ca}"
-            );
+            let address = address.parse().unwrap();
+            let settings = AuthZenSettings { address, authzen_tokens, authzen_url: None };
+            assert_eq!(settings.check(tls, client_ca), expected, "{settings:?} {tls} {client_ca}");
+        }
+    }
+
+    #[test]
+    fn a_public_url_is_https_and_has_no_query() {
+        for (text, url) in [
+            ("https://pdp.example.com", Some(("https://pdp.example.com", ""))),
+            ("https://pdp.example.com/", Some(("https://pdp.example.com", ""))),
+            ("https://a:8443/tenant/1/", Some(("https://a:8443/tenant/1", "/tenant/1"))),
+            ("http://pdp.example.com", None),
+            ("https://", None),
+            ("https://a?b", None),
+            ("https://a#b", None),
+            ("https://user@a", None),
+            ("pdp.example.com", None),
+            ("/a", None),
+            ("", None),
+        ] {
+            let parsed = text.parse::<PublicUrl>().ok();
+            let parsed = parsed.as_ref().map(|url| (&*url.text, &*url.path));
+            assert_eq!(parsed, url, "{text}");
         }
     }
 }

@@ -92,6 +92,7 @@ fn authorize(
         certificate: certificate(&decoded),
         can_change_bodies: false,
         sets_headers_only: false,
+        question: None,
         body: request_body::whole_body(&decoded, &headers),
     };
     let (checker, snapshot) = (&context.checker, (authorizer, scratch));

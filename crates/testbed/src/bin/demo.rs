@@ -184,6 +184,7 @@ fn with_method(example: &Example, case: &Case, method: &str) -> Case {
             headers: Vec::new(),
             credentials: credentials.clone(),
             certificate: None,
+            question: None,
             at: None,
         },
         expect: Expect { status, ..Expect::default() },

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use authorizer::{Authorizer, Header, Request, Scratch, Verdict};
+use authorizer::{Authorizer, Header, Question, Request, Scratch, Verdict};
 use condition::CallerClaims;
 use generator::{Generator, OwnedCaller, OwnedInputs, Shape};
 use identity::{FetchedKeys, Subject};
@@ -78,7 +78,9 @@ fn a_logged_decision_of_a_generated_policy_is_repeated() {
             let caller = generator.caller();
             let generated = generator.request(&policy, &caller);
             let inputs = generator.inputs();
-            let of_request = inputs.request();
+            let question = inputs.question();
+            let is_asked = matches!(question, Question::Asked { .. });
+            let of_request = inputs.request(&question);
             let query = String::from_utf8_lossy(of_request.query.unwrap());
             let path = format!("{}?{query}", generated.resource);
             let client = of_request.client.map(|client| client.to_string()).unwrap_or_default();
@@ -93,10 +95,17 @@ fn a_logged_decision_of_a_generated_policy_is_repeated() {
                 path: path.as_bytes(),
                 headers: &headers,
                 client: client.as_bytes(),
+                question: is_asked.then_some(&question),
                 ..Request::default()
             };
             let now = Duration::try_from(of_request.time.unwrap().as_duration()).unwrap();
-            let subject = subject(&caller, &inputs);
+            let mut subject = subject(&caller, &inputs);
+            // The properties of a subject of a question are claims, whatever its source is.
+            if let Some(subject) = subject.as_mut().filter(|_| is_asked)
+                && !subject.claims.is_object()
+            {
+                subject.claims = serde_json::json!({});
+            }
             let (mut scratch, mut other) = (Scratch::default(), Scratch::default());
             let verdict = authorizer.check_as(&request, Ok(subject.clone()), &mut scratch, now);
             let arrived = Instant::now();
@@ -107,7 +116,7 @@ fn a_logged_decision_of_a_generated_policy_is_repeated() {
                 received: Received { arrived, resumed: arrived, resumed_time: now },
                 decided_at: arrived,
                 traceparent: b"",
-                via: runtime::Via::Grpc,
+                via: if is_asked { runtime::Via::Authzen } else { runtime::Via::Grpc },
             };
             let record = DecisionRecord::new(&verdict, &context, None);
             let line = serde_json::to_string(&record).unwrap();

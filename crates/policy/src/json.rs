@@ -4,7 +4,7 @@ use document::{Node, Reader, Scalar, Value};
 use serde_json::{Map, Number, Value as Json};
 
 /// A tree as JSON; `None` if it has a number without an equivalent in JSON, which is reported.
-pub(super) fn from_yaml(reader: &mut Reader, node: &Node) -> Option<Json> {
+pub(crate) fn from_yaml(reader: &mut Reader, node: &Node) -> Option<Json> {
     match &node.value {
         Value::Scalar(scalar) => {
             let json = from_scalar(scalar);
