@@ -106,7 +106,7 @@ fn every_level_of_the_certification_is_met() {
             ("Basic Properties", 4),
             ("Batch Core", 7),
             ("Batch Properties", 3),
-            ("Search Core", 17),
+            ("Search Core", 19),
             ("Search Properties", 3)
         ]
     );
