@@ -17,6 +17,7 @@ TRAEFIK_VERSION := 3.6.12
 # The version of the images: that of the workspace.
 VERSION := 0.1.0
 FUZZ_SECONDS ?= 30
+DIFF_PAIRS ?= 10000
 # Three for each core: tests wait for processes most of the time. With four, some exceeded their timeouts beside other builds.
 TEST_THREADS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN))))
 ZIG_VERSION := 0.17.1
@@ -134,8 +135,8 @@ docs: $(MDBOOK) ## Build the book into target/docs/.
 fmt: needs-rust ## Format the code.
 	cargo fmt --all
 
-fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path; FUZZ=name runs one target.
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) fuzz/run $(FUZZ)
+fuzz: needs-rust needs-cc ## Run each fuzz target for FUZZ_SECONDS (30), then check every short path, and DIFF_PAIRS (10000) pairs of policies; FUZZ=name runs one target.
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) DIFF_PAIRS=$(DIFF_PAIRS) fuzz/run $(FUZZ)
 
 sanitize: needs-rust needs-cc ## Run the module's tests and the fuzz corpus under AddressSanitizer and ThreadSanitizer (nightly Rust; for ThreadSanitizer also rust-src); SANITIZER=address runs one, TOOLCHAIN=stable takes another Rust.
 	@TOOLCHAIN=$(TOOLCHAIN) fuzz/sanitize $(SANITIZER)

@@ -43,6 +43,7 @@ pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
 pub use reduce::{KnownInputs, Outcomes, Reduced, VariableKind, reduce};
+pub use show::WithNames;
 pub use steps::MAX_STEPS;
 pub use truth::{and, or};
 pub use value::{Constant, Value, claim_size};

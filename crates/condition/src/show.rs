@@ -1,7 +1,9 @@
 //! Shows an expression as CEL writes it.
 
 use std::fmt;
+use std::sync::Arc;
 
+use crate::Condition;
 use crate::expression::{
     Attribute, Comparison, Expression, Network, QuestionPart, TextTest, TimePart,
 };
@@ -37,10 +39,39 @@ impl fmt::Display for Attribute {
     }
 }
 
+/// An expression in which parts with a name are shown by it.
+#[derive(Clone, Copy, Debug)]
+pub struct WithNames<'e> {
+    expression: &'e Expression,
+    names: &'e [(Arc<str>, Condition)],
+}
+
+impl Expression {
+    /// Shows it with the names of conditions in place of their texts.
+    #[must_use]
+    pub fn with_names<'e>(&'e self, names: &'e [(Arc<str>, Condition)]) -> WithNames<'e> {
+        WithNames { expression: self, names }
+    }
+
+    /// The name of this whole expression.
+    #[must_use]
+    pub fn name_among<'e>(&self, names: &'e [(Arc<str>, Condition)]) -> Option<&'e str> {
+        let named = names.iter().find(|(_, condition)| *condition.expression == *self);
+        named.map(|(name, _)| &**name)
+    }
+}
+
+impl fmt::Display for WithNames<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { expression, names } = *self;
+        Shown { expression, names, depth: 0 }.fmt(f)
+    }
+}
+
 /// Shows the expression on one line. The items of `exists` and `all` are `x`, `y`, `z`, `x3` ….
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Shown { expression: self, depth: 0 }.fmt(f)
+        Shown { expression: self, names: &[], depth: 0 }.fmt(f)
     }
 }
 
@@ -48,6 +79,7 @@ impl fmt::Display for Expression {
 #[derive(Clone, Copy)]
 struct Shown<'e> {
     expression: &'e Expression,
+    names: &'e [(Arc<str>, Condition)],
     depth: usize,
 }
 
@@ -81,12 +113,19 @@ impl<'e> Shown<'e> {
 
     /// The predicate of an `exists` or `all`.
     fn predicate(self, expression: &'e Expression) -> Self {
-        Self { expression, depth: self.depth + 1 }
+        Self { expression, depth: self.depth + 1, ..self }
+    }
+
+    fn name(self) -> Option<&'e str> {
+        self.expression.name_among(self.names)
     }
 }
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = self.name() {
+            return f.write_str(name);
+        }
         match self.expression {
             Expression::Constant(constant) => constant.fmt(f),
             Expression::List(items) => {
@@ -226,6 +265,7 @@ impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { shown, minimum } = self;
         let precedence = match shown.expression {
+            _ if shown.name().is_some() => Precedence::Member,
             Expression::Conditional(_) => Precedence::Conditional,
             Expression::Or(..) => Precedence::Or,
             Expression::And(..) => Precedence::And,

@@ -90,6 +90,8 @@ warnings! {
     MixedHashes = "mixed-hashes",
     /// There are more problems than are shown.
     More = "more",
+    /// A condition whose parts exclude each other.
+    NeverTrue = "never-true",
     /// Grants without any way to authenticate.
     NoIdentity = "no-identity",
     /// A user without a line in the `users_file`; in a search cluster, a user without a `hash`.
@@ -144,13 +146,15 @@ warnings! {
     TrailingSlash = "trailing-slash",
     /// A header or metadata with a claim of a token, where no tokens are accepted.
     UnknownClaim = "unknown-claim",
-    /// A granted name that nobody has; in the files of a search cluster, a role, an action group or
+    /// A name in a grant or a condition that nobody has; in the files of a search cluster, a role, an action group or
     /// a variable that does not exist, which grants nothing.
     UnknownName = "unknown-name",
     /// A `deny` rule for requests that no rule allows.
     UnmatchedDeny = "unmatched-deny",
     /// A setting of a search cluster that is not supported, or has no effect.
     UnsupportedSetting = "unsupported-setting",
+    /// A condition with a name that no rule, role or grant uses.
+    UnusedCondition = "unused-condition",
     /// A role that nobody has, of the policy or of a search cluster.
     UnusedRole = "unused-role",
     /// A rule for the hosts of a search cluster, whose own roles decide.

@@ -32,6 +32,9 @@ pub struct CaseOutcome {
     pub failures: Vec<String>,
     /// A likely mistake in the case, although it may pass.
     pub warning: Option<String>,
+    /// What the case leaves open.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 impl Explainer<'_> {
@@ -77,6 +80,8 @@ impl Explainer<'_> {
         };
         let mut outcome = outcome(&verdict, &lines);
         outcome.failures = failures(&case.expect, &outcome);
+        outcome.doubts.extend(self.doubt_about_time(case, &request, now));
+        outcome.doubts.extend(self.doubt_about_claims(case));
         if let Credentials::Claims(claims) = &case.request.credentials
             && let Ok(claims) = serde_json::from_str(claims)
         {
@@ -151,6 +156,7 @@ fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
         },
         failures: Vec::new(),
         warning: None,
+        doubts: Vec::new(),
     }
 }
 

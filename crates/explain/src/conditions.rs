@@ -185,7 +185,10 @@ impl DecidingRule<'_> {
         let place = self.place(known);
         let inputs = known.inputs(&place);
         let mut conditions = Vec::new();
-        conditions.extend(rule.when.as_ref().map(|when| explain("the rule".into(), when, &inputs)));
+        let names = &*policy.conditions;
+        conditions.extend(
+            rule.when.as_ref().map(|when| explain("the rule".into(), when, names, &inputs)),
+        );
         let roles = policy.role(&role.name).map(|role| {
             ExtendingRoles::new(policy).nearest(role, usize::MAX, |role| {
                 self.possible_roles.contains(&*policy.roles.at(role).name)
@@ -194,11 +197,12 @@ impl DecidingRule<'_> {
         for id in roles.into_iter().flatten() {
             let role = policy.roles.at(id);
             let of_role = format!("the role `{}`", role.name);
-            conditions.extend(role.when.as_ref().map(|when| explain(of_role, when, &inputs)));
+            conditions
+                .extend(role.when.as_ref().map(|when| explain(of_role, when, names, &inputs)));
             for when in self.roles.iter().filter(|(of, _)| *of == id).filter_map(|(_, when)| *when)
             {
                 let of_grant = format!("the grant of `{}`", role.name);
-                conditions.push(explain(of_grant, when, &inputs));
+                conditions.push(explain(of_grant, when, names, &inputs));
             }
         }
         conditions
@@ -223,28 +227,47 @@ impl DecidingRule<'_> {
     }
 }
 
-fn explain(of: String, condition: &Condition, inputs: &Inputs<'_>) -> ExplainedCondition {
+/// The conditions of a policy that have a name.
+type Names<'a> = &'a [(Arc<str>, Condition)];
+
+fn explain(
+    of: String,
+    condition: &Condition,
+    names: Names<'_>,
+    inputs: &Inputs<'_>,
+) -> ExplainedCondition {
     let mut parts = Vec::new();
-    collect_parts(&condition.expression, inputs, &mut parts);
-    if parts.len() == 1 {
+    collect_parts(&condition.expression, names, inputs, &mut parts);
+    let shown = condition.expression.with_names(names).to_string();
+    if let [only] = &*parts
+        && only.part == shown
+    {
         parts.clear();
     }
     ExplainedCondition {
         of,
-        condition: condition.expression.to_string(),
+        condition: shown,
         is_true: condition::holds(&condition.expression, inputs),
         parts,
     }
 }
 
-/// Adds the comparisons that `&&`, `||`, `!` and `?:` join, each once.
-fn collect_parts(expression: &Expression, inputs: &Inputs<'_>, parts: &mut Vec<ExplainedPart>) {
-    if matches!(
+/// Adds the named conditions and the comparisons that `&&`, `||`, `!` and `?:` join, each once. A
+/// named condition is shown with what it stands for.
+fn collect_parts(
+    expression: &Expression,
+    names: Names<'_>,
+    inputs: &Inputs<'_>,
+    parts: &mut Vec<ExplainedPart>,
+) {
+    let name = expression.name_among(names);
+    let is_joined = matches!(
         expression,
         Expression::And(..) | Expression::Or(..) | Expression::Not(_) | Expression::Conditional(_)
-    ) {
+    );
+    if is_joined && name.is_none() {
         for part in expression.parts() {
-            collect_parts(part, inputs, parts);
+            collect_parts(part, names, inputs, parts);
         }
         return;
     }
@@ -252,9 +275,48 @@ fn collect_parts(expression: &Expression, inputs: &Inputs<'_>, parts: &mut Vec<E
         Ok(Value::Bool(is_true)) => Some(is_true),
         Ok(_) | Err(_) => None,
     };
-    let part = ExplainedPart { part: expression.to_string(), is_true };
+    let part = match name {
+        Some(name) => format!("{name} ({expression})"),
+        None => expression.to_string(),
+    };
+    let part = ExplainedPart { part, is_true };
     if !parts.contains(&part) {
         parts.push(part);
+    }
+}
+
+/// The parts of the conditions of a rule and its role that are false here, by name where they have
+/// one. Each of them must be true.
+pub(crate) fn false_parts(
+    policy: &Policy,
+    (role, rule): (&Role, &Rule),
+    place: &Place,
+    known: &Given<'_>,
+) -> Vec<String> {
+    let inputs = known.inputs(place);
+    let mut parts = Vec::new();
+    for when in rule.when.iter().chain(&role.when) {
+        collect_false(&when.expression, &policy.conditions, &inputs, &mut parts);
+    }
+    parts
+}
+
+fn collect_false(
+    expression: &Expression,
+    names: Names<'_>,
+    inputs: &Inputs<'_>,
+    parts: &mut Vec<String>,
+) {
+    if let Expression::And(left, right) = expression
+        && expression.name_among(names).is_none()
+    {
+        collect_false(left, names, inputs, parts);
+        collect_false(right, names, inputs, parts);
+    } else if condition::holds(expression, inputs) == Some(false) {
+        let part = expression.with_names(names).to_string();
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
     }
 }
 

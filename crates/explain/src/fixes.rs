@@ -21,6 +21,7 @@ use policy::written::{is_method, literal, quoted};
 use review::Change;
 use serde::Serialize;
 
+use crate::conditions::ExplainedCondition;
 use crate::explanation::{ExplainedSubject, Explanation, authenticated, unverified_claims};
 use crate::one_line::{OneLine, write_lines};
 use crate::rules::{ExtendingRoles, has_path, is_for};
@@ -234,6 +235,18 @@ impl Explainer<'_> {
     }
 }
 
+/// A condition that is not true, with the parts that are not.
+fn describe_untrue(condition: &ExplainedCondition) -> String {
+    let ExplainedCondition { of, condition, parts, .. } = condition;
+    let untrue = parts.iter().filter(|part| part.is_true != Some(true));
+    let untrue: Vec<String> = untrue.map(|part| format!("`{}`", part.part)).collect();
+    if untrue.is_empty() {
+        return format!("`{condition}` of {of}");
+    }
+    let verb = if untrue.len() == 1 { "is" } else { "are" };
+    format!("`{condition}` of {of}, of which {} {verb} not true", untrue.join(" and "))
+}
+
 /// What must be so before a change of the policy could help; `None` if a change could.
 fn needed(explanation: &Explanation) -> Option<String> {
     let Some(name) = explanation.reason else {
@@ -260,8 +273,7 @@ fn needed(explanation: &Explanation) -> Option<String> {
         Reason::ConditionFailed => {
             let conditions = explanation.conditions.iter();
             let untrue = conditions.filter(|condition| condition.is_true != Some(true));
-            let untrue: Vec<String> =
-                untrue.map(|one| format!("`{}` of {}", one.condition, one.of)).collect();
+            let untrue: Vec<String> = untrue.map(describe_untrue).collect();
             format!("a condition that is true: {}", untrue.join(" and "))
         }
         Reason::InvalidMethod

@@ -14,12 +14,13 @@
 //! * `mappings`: the role mappings of a search cluster, by role;
 //! * `recorded`: the request of a line of the decision log;
 //! * `access_review`: what of a policy was used; `holders`: who has what it grants;
-//! * `case`: runs the test cases of a policy (`cases.yaml`).
+//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_doubts`: what they leave open.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod access_review;
 mod case;
+mod case_doubts;
 mod conditions;
 mod explanation;
 mod fixes;

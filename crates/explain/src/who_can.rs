@@ -10,22 +10,26 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use authorizer::{HeaderLines, ParseScratch, Reason, Request};
+use authorizer::{HeaderLines, ParseScratch, ParsedRequest, Reason, Request};
 use condition::RequestInputs;
 use identity::UnixTime;
+use policy::model::Effect;
 use review::{CallerSource, quote_names};
 use search::Steps;
 use serde::Serialize;
 
-use crate::conditions::{GivenHeaders, given_certificate, given_variables};
+use crate::conditions::{GivenHeaders, false_parts, given_certificate, given_variables};
 use crate::explanation::{ExplainedCluster, NearRule, RequestOfSubject};
-use crate::rules::ExplainedRule;
-use crate::ways::Given;
+use crate::rules::{ExplainedRule, is_for};
+use crate::ways::{Given, Place};
 use crate::{Explainer, STEPS_PER_COMMAND, STEPS_PER_PAGE, is_false, is_zero, lossy, notes};
 use matches::Matches;
 
 /// The maximum number of hosts that a note names.
 const MAX_HOSTS: usize = 10;
+
+/// The maximum number of rules whose conditions are named, if nobody may.
+const MAX_FAILING: usize = 3;
 
 /// Who may make a request.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -227,6 +231,9 @@ impl Explainer<'_> {
         answer.paths = parsed.paths.all().map(lossy).collect();
         answer.callers = callers::callers(self.policy(), &matches);
         answer.notes.extend(notes::note_on_actors(&self.policy().identity));
+        if answer.callers.is_empty() {
+            answer.notes.extend(self.failing_rules(&parsed, &given));
+        }
         if answer.rules.iter().all(|rule| rule.rule.denies)
             && let Some(path) = parsed.paths.all().next()
         {
@@ -235,6 +242,29 @@ impl Explainer<'_> {
             answer.nearly = request.near_rules_for_everyone(&given);
         }
         answer
+    }
+
+    /// Notes on the first few rules that would allow a request if a condition were true, with the
+    /// parts that are false.
+    fn failing_rules(self, parsed: &ParsedRequest<'_>, given: &Given<'_>) -> Vec<String> {
+        let policy = self.policy();
+        let Some(path) = parsed.paths.all().next() else { return Vec::new() };
+        let mut notes = Vec::new();
+        for (_, role, rule, effect) in policy.rules() {
+            if effect != Effect::Allow || !is_for(rule, parsed.method, parsed.host) {
+                continue;
+            }
+            let Some(place) = Place::all(rule, parsed.host, path, None).into_iter().next() else {
+                continue;
+            };
+            let parts = false_parts(policy, (role, rule), &place, given);
+            if !parts.is_empty() && notes.len() < MAX_FAILING {
+                let rule = ExplainedRule::new(role, rule, effect);
+                let parts = parts.iter().map(|part| format!("`{part}`")).collect::<Vec<_>>();
+                notes.push(format!("{rule} would allow it, but {} is false", parts.join(" and ")));
+            }
+        }
+        notes
     }
 
     /// A note for a request whose host nobody has given: the hosts for which other rules match.

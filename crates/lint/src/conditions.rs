@@ -8,9 +8,11 @@ use document::{Place, Problem, Warning};
 use policy::model::{Effect, Policy, Role};
 use policy::pattern::{Pattern, Scope};
 
+use crate::contradictions::contradiction;
 use crate::warnings::Warnings;
 
 pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
+    contradictions(policy, warnings);
     let mut only_questions = OnlyQuestions::new(policy);
     for (_, _, rule, effect) in policy.rules() {
         if let Some(when) = &rule.when {
@@ -130,6 +132,33 @@ impl ProxyOutcomes {
             }
         }
     }
+}
+
+/// Warns of conditions that are never true: once of each pair of parts, which several conditions may
+/// have by a name.
+fn contradictions(policy: &Policy, warnings: &mut Warnings) {
+    let mut reported = BTreeSet::new();
+    for (when, at) in with_places(policy) {
+        let Some((part, other)) = contradiction(&when.expression) else { continue };
+        let names = &policy.conditions;
+        let (part, other) = (part.with_names(names), other.with_names(names));
+        let message = format!("`{part}` and `{other}` are never true together");
+        if reported.insert(message.clone()) {
+            let problem = Problem::warning(at.clone(), Warning::NeverTrue, message);
+            let help = "correct one of them, or join them with `||`";
+            warnings.push(problem.help(help));
+        }
+    }
+}
+
+/// The conditions of all rules, roles and grants, with their places.
+pub(crate) fn with_places(policy: &Policy) -> Vec<(&Condition, &Place)> {
+    let of_rules =
+        policy.rules().filter_map(|(_, _, rule, _)| Some((rule.when.as_ref()?, &rule.at)));
+    let of_roles = policy.roles.iter().filter_map(|role| Some((role.when.as_ref()?, &role.at)));
+    let of_grants = policy.grants.iter();
+    let of_grants = of_grants.filter_map(|grant| Some((grant.when.as_ref()?, &grant.at)));
+    of_rules.chain(of_roles).chain(of_grants).collect()
 }
 
 /// Warns of a condition without a variable, and of an hour or a day without a time zone.

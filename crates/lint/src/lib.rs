@@ -7,6 +7,7 @@
 mod below;
 mod bypass;
 mod conditions;
+mod contradictions;
 mod cookies;
 mod cover;
 mod names;
@@ -65,6 +66,7 @@ fn find_warnings(parsed: &Parsed) -> Vec<Problem> {
     let compared: Vec<&Source<'_>> = sources.iter().take(MAX_SOURCES).collect();
     names::claims_without_tokens(policy, &mut warnings);
     names::unknown_names(parsed, &sources, &mut warnings);
+    names::unknown_names_in_conditions(policy, &sources, &mut warnings);
     names::ambiguous_names(parsed, &compared, &mut warnings);
     roles::token_roles(parsed, &compared, &mut warnings);
     roles::unused_roles(policy, &mut warnings);

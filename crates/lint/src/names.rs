@@ -1,9 +1,13 @@
 //! Granted names that no caller has, and granted names that callers from two sources can have.
 
+use std::collections::BTreeSet;
+
+use condition::{Attribute, Comparison, Constant, Expression};
 use document::{Place, Problem, Suggestions, Warning};
 use policy::model::{ANYONE, AUTHENTICATED, Piece, Policy};
 use policy::{NameRef, Parsed};
 
+use crate::conditions::with_places;
 use crate::sources::{
     MAX_COMPARISONS, Names, Source, help_to_keep_apart, join_labels, overlapping,
 };
@@ -113,6 +117,71 @@ pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &
         if let Some((message, help)) = unknown(&name.name, kind, sources, &mut suggestions) {
             warnings.push(Problem::warning(at, Warning::UnknownName, message).help(help));
         }
+    }
+}
+
+/// Warns of names in conditions that no caller has, such as a group without the prefix of its
+/// issuer: such a condition is never true. Each name is reported once.
+pub(crate) fn unknown_names_in_conditions(
+    policy: &Policy,
+    sources: &[Source<'_>],
+    warnings: &mut Warnings,
+) {
+    // A question of AuthZEN may name anybody.
+    if sources.is_empty() || policy.authzen.is_some() {
+        return;
+    }
+    let max_names = MAX_COMPARISONS / sources.len().max(1);
+    let mut suggestions = Suggestions::with_file_limit();
+    let mut reported = BTreeSet::new();
+    for (when, at) in with_places(policy) {
+        let mut names = Vec::new();
+        collect_names(&when.expression, &mut names);
+        for (kind, name) in names {
+            if reported.len() >= max_names || !reported.insert((kind, name)) {
+                continue;
+            }
+            if let Some((message, help)) = unknown(name, kind, sources, &mut suggestions) {
+                let help = help.replace("from the grants", "from the condition");
+                let problem = Problem::warning(at.clone(), Warning::UnknownName, message);
+                warnings.push(problem.help(help));
+            }
+        }
+    }
+}
+
+/// The users and groups that a condition compares with those of the caller.
+fn collect_names<'e>(expression: &'e Expression, names: &mut Vec<(&'static str, &'e str)>) {
+    let user = Expression::Attribute(Attribute::User);
+    let groups = Expression::Attribute(Attribute::Groups);
+    match expression {
+        Expression::In(name, list) if **list == groups => {
+            names.extend(text(name).map(|name| ("group", name)));
+        }
+        Expression::In(name, list) if **name == user => {
+            if let Expression::Constant(Constant::List(items)) = &**list {
+                names.extend(items.iter().filter_map(|item| match item {
+                    Constant::Text(name) => Some(("user", &**name)),
+                    _ => None,
+                }));
+            }
+        }
+        Expression::Compare(Comparison::Equal | Comparison::NotEqual, left, right) => {
+            let name = if **left == user { text(right) } else { None };
+            let name = name.or_else(|| if **right == user { text(left) } else { None });
+            names.extend(name.map(|name| ("user", name)));
+        }
+        _ => {}
+    }
+    for part in expression.parts() {
+        collect_names(part, names);
+    }
+}
+
+fn text(expression: &Expression) -> Option<&str> {
+    match expression {
+        Expression::Constant(Constant::Text(text)) => Some(text),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
 use crate::model::{COOKIE, Identity, Rule, XFCC};
 use crate::parse::unresolved::UnresolvedCondition;
 use crate::pattern::{HostLabel, Pattern, Scope, Segment};
-use document::{Fields, Key, Mark, Node, Problem, Reader, Text, closest};
+use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Text, Warning, closest};
 
 /// Reads the section.
 pub(crate) fn read(
@@ -67,6 +67,8 @@ pub(crate) struct Conditions {
     broken: Vec<Arc<str>>,
     /// The conditions with names.
     pub(crate) in_order: Vec<(Arc<str>, Condition)>,
+    /// The places of their texts.
+    places: Vec<Place>,
 }
 
 impl Conditions {
@@ -87,17 +89,34 @@ impl Conditions {
             ..Self::default()
         };
         for (name, condition) in unresolved {
+            let at = condition.at.clone();
             let condition = conditions.resolve(&condition, problems);
             conditions.later.retain(|later| *later != name);
             match condition {
                 Some(condition) => {
                     conditions.named.add(name.clone(), &condition);
                     conditions.in_order.push((name, condition));
+                    conditions.places.push(at);
                 }
                 None => conditions.broken.push(name),
             }
         }
         conditions
+    }
+
+    /// Warns of names that no condition of a rule, a role or a grant uses, nor one with a name.
+    pub(crate) fn warn_of_unused(&self, used: &[&Condition], problems: &mut Vec<Problem>) {
+        for (index, ((name, condition), at)) in self.in_order.iter().zip(&self.places).enumerate() {
+            let part = &*condition.expression;
+            let mut later = self.in_order.iter().skip(index + 1);
+            let is_used = used.iter().any(|other| contains(&other.expression, part))
+                || later.any(|(_, other)| contains(&other.expression, part));
+            if !is_used {
+                let message = format!("nothing uses the condition `{name}`");
+                let problem = Problem::warning(at.clone(), Warning::UnusedCondition, message);
+                problems.push(problem.help("write it in a `when`, or leave it out"));
+            }
+        }
     }
 
     pub(crate) fn resolve(
@@ -149,6 +168,11 @@ impl Conditions {
             }
         }
     }
+}
+
+/// Whether an expression is this part, or has it.
+fn contains(expression: &Expression, part: &Expression) -> bool {
+    expression == part || expression.parts().into_iter().any(|inner| contains(inner, part))
 }
 
 /// Reports a placeholder that the condition of a rule reads, and no host or path of the rule has: the

@@ -14,7 +14,8 @@ use crate::parse::unresolved::{
 };
 use crate::parse::user_ids::{self, Sources};
 use crate::pattern::Actions;
-use document::{Place, Problem, Suggestions, Warning};
+use condition::Condition;
+use document::{Place, Problem, Severity, Suggestions, Warning};
 
 /// Resolves every name, those of `grants` too. Cycles in `extends` are cut, so that later passes end.
 pub(crate) fn resolve(
@@ -53,7 +54,7 @@ pub(crate) fn resolve(
     }
     cut_cycles(&mut roles, &extends_at, problems);
     limit_rules(&roles, problems);
-    let grants = grants
+    let grants: Vec<Grant> = grants
         .iter()
         .filter_map(|grant| names.resolve_grant(grant, &conditions, problems))
         .collect();
@@ -74,6 +75,15 @@ pub(crate) fn resolve(
         && !policy.identity_incomplete
     {
         check_issuers(authzen, &identity, problems);
+    }
+    // A part that could not be read may use any of them.
+    if problems.iter().all(|problem| problem.severity != Severity::Error) {
+        let of_rules = roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny));
+        let of_rules = of_rules.filter_map(|rule| rule.when.as_ref());
+        let of_roles = roles.iter().filter_map(|role| role.when.as_ref());
+        let of_grants = grants.iter().filter_map(|grant: &Grant| grant.when.as_ref());
+        let used: Vec<&Condition> = of_rules.chain(of_roles).chain(of_grants).collect();
+        conditions.warn_of_unused(&used, problems);
     }
     Policy {
         identity,

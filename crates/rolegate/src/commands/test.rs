@@ -108,6 +108,7 @@ fn load(
 /// Also warns if nobody can sign in.
 fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcome) {
     let mut warnings: Vec<String> = outcome.warning.take().into_iter().collect();
+    warnings.append(&mut outcome.doubts);
     let host = &case.request.host;
     match &case.request.credentials {
         Credentials::User { name, groups } => {
