@@ -99,6 +99,9 @@ warnings! {
     NoPassword = "no-password",
     /// A policy without a role and without `search`, which allows nothing.
     NoRoles = "no-roles",
+    /// A condition that only questions of AuthZEN can decide: an `allow` rule with it allows no
+    /// request of a proxy, and a `deny` rule with it denies all that it matches.
+    OnlyQuestions = "only-questions",
     /// A `deny` rule of some roles for what `anyone` allows: callers without credentials have none
     /// of these roles.
     OpenAnonymous = "open-anonymous",
@@ -114,9 +117,6 @@ warnings! {
     /// Roles that deny each other's hosts or paths, such as the roles of tenants: a new host is open
     /// to all of these roles, and every host to a caller without such a role.
     OpenTenant = "open-tenant",
-    /// A condition that only questions of AuthZEN can decide: an `allow` rule with it allows no
-    /// request of a proxy, and a `deny` rule with it denies all that it matches.
-    OnlyQuestions = "only-questions",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
     /// A rule with `{user}` where every user name has a prefix, and no rule with `{user.id}`.
