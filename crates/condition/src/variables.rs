@@ -1,5 +1,6 @@
 //! The variables that a condition reads, so that a log can have their values.
 
+use crate::Constant;
 use crate::expression::{Attribute, Expression};
 
 impl Expression {
@@ -26,12 +27,23 @@ impl Expression {
                 found.push(Self::Member(object.clone(), name.clone()));
                 return;
             }
+            Self::In(name, object) if object.is_object_with_members() => {
+                if let Self::Constant(Constant::Text(name)) = &**name {
+                    found.push(Self::Member(object.clone(), name.clone()));
+                    return;
+                }
+            }
             Self::IsClaim(placeholder, _) => found.push(Self::Attribute(placeholder.clone())),
             _ => {}
         }
         for part in self.parts() {
             part.collect_variables(found);
         }
+    }
+
+    /// Whether this is an object in every request that has it, unlike a member of it.
+    const fn is_object_with_members(&self) -> bool {
+        matches!(self, Self::Attribute(Attribute::Claims | Attribute::Question(_)))
     }
 
     /// The names of a member of the claims, such as `org` and `id` for `claims.org.id`; `None` for
@@ -78,7 +90,9 @@ mod tests {
             ("claims.list[0] == 'a'", "claims.list"),
             ("claims['a b'] == 1", "claims['a b']"),
             ("size(claims) == 1", "claims"),
-            ("'a' in claims", "claims"),
+            ("'a' in claims", "claims.a"),
+            ("user in claims", "user, claims"),
+            ("'a' in claims.list", "claims.list"),
             (
                 "resource.properties.a == 1 && has(action.properties.b) && size(context) == 0",
                 "resource.properties.a, action.properties.b, context",

@@ -154,6 +154,7 @@ fn the_table_of_fields_is_what_lines_have() {
         certificate: vec!["dns:api.example.com".to_owned()],
         groups: vec!["staff"],
         roles: vec!["admin"],
+        actor: "spiffe:ci".into(),
         attempted_user: "eve".into(),
         attempted_issuer: "https://eve.example".into(),
         client: "192.0.2.1".into(),
