@@ -231,12 +231,12 @@ impl<'a> Changes<'a> {
         self.names_and_values()
             .filter_map(|(name, value)| Some((name, value?)))
             .chain(document_security.filter(|(_, value)| !value.is_empty()))
-            .chain(self.cookies.filter(|rest| !rest.is_empty()).map(|rest| (COOKIE, rest)))
+            .chain(self.cookies.filter(|c| !c.is_empty()).map(|c| (COOKIE, c)))
     }
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let removed = self.sanitizer.removed.iter().map(|name| &**name);
-        let cookie = self.cookies.filter(|rest| rest.is_empty()).map(|_| COOKIE);
+        let cookie = self.cookies.filter(|c| c.is_empty()).map(|_| COOKIE);
         self.without_value().chain(removed).chain(cookie).chain(self.aliases())
     }
 

@@ -188,7 +188,7 @@ fn evaluate_counted<'a>(
     expression: &'a Expression,
     inputs: &Inputs<'a>,
 ) -> (Result<Value<'a>, Fault>, usize) {
-    if inputs.steps_left.is_some_and(|left| left.get() == 0) {
+    if inputs.steps_left.is_some_and(|steps| steps.get() == 0) {
         return (Err(Fault::TooLong), 0);
     }
     let mut evaluation = Evaluation { inputs, items: Vec::new(), steps: Steps::default() };

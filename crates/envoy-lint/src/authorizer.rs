@@ -161,7 +161,7 @@ pub(crate) fn lint_certificate(authorizer: &Authorizer<'_>, findings: &mut Findi
 pub(crate) fn lint_service<'n>(service: &View<'n>, services: &[View<'n>], findings: &mut Findings) {
     let Some(target) = target(service) else { return };
     let mut targets = services.iter().filter_map(self::target);
-    if targets.all(|other| other.text() != target.text()) {
+    if targets.all(|t| t.text() != target.text()) {
         let name = target.text().unwrap_or_default();
         let message = format!(
             "these requests are checked by `{name}`, and others are not: rolegate does not see \

@@ -325,7 +325,7 @@ fn writes(code: &str, header: &str) -> bool {
 
 /// The text of a quoted argument that is followed by another argument.
 fn quoted(argument: &str) -> Option<&str> {
-    let quote = argument.chars().next().filter(|first| ['"', '\''].contains(first))?;
+    let quote = argument.chars().next().filter(|c| ['"', '\''].contains(c))?;
     let (text, end) = argument.strip_prefix(quote)?.split_once(quote)?;
     end.trim_start().starts_with(',').then_some(text)
 }

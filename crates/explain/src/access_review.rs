@@ -268,7 +268,7 @@ impl LogCounts {
             let (first, last) = self.period.unwrap_or((time, time));
             self.period = Some((first.min(time), last.max(time)));
         }
-        if let Some(other) = line.revision.filter(|other| *other != revision) {
+        if let Some(other) = line.revision.filter(|r| *r != revision) {
             self.of_other_revisions += 1;
             let is_kept = self.other_revisions.len() < report::MAX_REVISIONS;
             if is_kept && other.len() <= MAX_NAME {

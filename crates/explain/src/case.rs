@@ -197,7 +197,7 @@ fn quoted(value: &str) -> String {
 /// The value of a key of metadata; of a key with keys of its own, all values.
 fn metadata_at(metadata: &[(String, String)], key: &str) -> String {
     let values = metadata.iter().filter(|(name, _)| {
-        name.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        name.strip_prefix(key).is_some_and(|end| end.is_empty() || end.starts_with('.'))
     });
     values.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")
 }

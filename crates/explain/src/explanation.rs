@@ -373,7 +373,7 @@ impl Explanation {
         let mut notes = Vec::new();
         for MissingRole { rule, .. } in &self.missing {
             let [of_user, of_actor] =
-                [&user, &**actor].map(|c| c.roles.iter().any(|held| held.name == rule.role));
+                [&user, &**actor].map(|c| c.roles.iter().any(|r| r.name == rule.role));
             let [has, lacks] = match (of_user, of_actor) {
                 (true, false) => [&user, &**actor],
                 (false, true) => [&**actor, &user],

@@ -273,7 +273,7 @@ fn is_in_tokens(source: &Source<'_>, group: &str) -> bool {
 }
 
 fn is_of(source: &Source<'_>, issuer: &Issuer) -> bool {
-    source.issuer.is_some_and(|other| *other.issuer == *issuer.issuer)
+    source.issuer.is_some_and(|i| *i.issuer == *issuer.issuer)
 }
 
 /// The users of a source that lists them who are in this group.

@@ -234,10 +234,10 @@ impl Ways {
 
     /// Adds a way, unless another way has fewer conditions.
     fn add(&mut self, way: Way) {
-        if self.0.iter().any(|other| other.includes(&way)) {
+        if self.0.iter().any(|w| w.includes(&way)) {
             return;
         }
-        self.0.retain(|other| !way.includes(other));
+        self.0.retain(|w| !way.includes(w));
         self.0.push(way);
         if self.0.len() > MAX_WAYS {
             // Nothing is known of a part that stands for a value which is not at hand.
@@ -310,10 +310,8 @@ impl Ways {
 
     /// The conditions of each way, unless other ways include it.
     pub(crate) fn conditions(&self, unless: &Self) -> Vec<String> {
-        let ways = self
-            .0
-            .iter()
-            .filter(|way| !unless.0.iter().any(|other| way.clauses_include(&other.clauses)));
+        let ways =
+            self.0.iter().filter(|way| !unless.0.iter().any(|w| way.clauses_include(&w.clauses)));
         ways.map(ToString::to_string).collect()
     }
 

@@ -323,9 +323,7 @@ impl Condition {
         self.unless == other.unless
             && self.needs.iter().all(|wide| {
                 let mut lists = other.needs.iter();
-                lists.any(|narrow| {
-                    narrow.iter().all(|other| wide.iter().any(|one| one.is_had_with(other)))
-                })
+                lists.any(|narrow| narrow.iter().all(|n| wide.iter().any(|w| w.is_had_with(n))))
             })
     }
 }

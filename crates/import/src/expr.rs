@@ -246,7 +246,7 @@ impl<'r> Resolver<'r> {
         }
         let mut whens = vec![all];
         if [a, b].into_iter().all(|term| !whens.contains(&term.when))
-            && whens.iter().any(|all| When::all(all.iter().cloned()).check().is_err())
+            && whens.iter().any(|w| When::all(w.iter().cloned()).check().is_err())
         {
             reasons.push("all of these conditions together are too large for one");
             whens = vec![a.when.clone(), b.when.clone()];

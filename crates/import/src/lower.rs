@@ -120,7 +120,7 @@ fn add_deny_rules(
     }
     // The notes are dropped: `roles` calls this again with the requirements, and keeps the notes.
     let allowed = allowed_terms(original, &[], &mut BTreeSet::new())?;
-    let has_effect = |term: &Term| allowed.iter().any(|named| named.term.may_overlap(term));
+    let has_effect = |term: &Term| allowed.iter().any(|a| a.term.may_overlap(term));
     let mut requirements = Vec::new();
     for Alternative { name, origin, condition } in &original.deny {
         let mut approximations = BTreeSet::new();
@@ -181,7 +181,7 @@ fn allowed_terms(
     }
     let lost = lost.into_iter().filter(|lost| !is_allowed(lost, &allowed));
     notes.extend(lost.map(|lost| lost.note));
-    Ok(term::without_redundant(allowed, |named| &named.term))
+    Ok(term::without_redundant(allowed, |a| &a.term))
 }
 
 /// Whether other terms allow the whole conjunction that was left out.
@@ -189,7 +189,7 @@ fn is_allowed(lost: &Lost, allowed: &[NamedTerm]) -> bool {
     lost.over
         .iter()
         .cloned()
-        .any(|mut over| !over.simplify() || allowed.iter().any(|named| named.term.covers(&over)))
+        .any(|mut over| !over.simplify() || allowed.iter().any(|a| a.term.covers(&over)))
 }
 
 /// The name of another alternative, which allows requests that a term excludes.
@@ -302,7 +302,7 @@ fn roles_of_callers(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
         let mut by_name: Vec<Vec<Rule>> = Vec::new();
         for rule in rules {
             let has_name =
-                |group: &&mut Vec<Rule>| group.first().is_some_and(|first| first.name == rule.name);
+                |group: &&mut Vec<Rule>| group.first().is_some_and(|r| r.name == rule.name);
             match by_name.iter_mut().find(has_name) {
                 Some(group) => group.push(rule),
                 None => by_name.push(vec![rule]),

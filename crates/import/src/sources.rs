@@ -281,7 +281,7 @@ impl Sources {
     /// Adds a note, unless there is one with its message.
     pub(crate) fn note_once(&self, note: Note) {
         let mut notes = self.notes.borrow_mut();
-        if notes.iter().all(|other| other.message != note.message) {
+        if notes.iter().all(|n| n.message != note.message) {
             notes.push(note);
         }
     }

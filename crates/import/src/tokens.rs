@@ -23,7 +23,7 @@ pub(crate) fn issuer_and_audiences<'n>(
     }
     let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());
     let issuer = issuer.ok_or((provider.clone(), "tokens of any issuer cannot be expressed"))?;
-    if !original.sources.indices_of_issuers(|other| other.issuer == issuer).is_empty() {
+    if !original.sources.indices_of_issuers(|i| i.issuer == issuer).is_empty() {
         return Err((provider.clone(), "another provider has this issuer"));
     }
     let Some(audiences) = provider.texts_of("audiences") else {

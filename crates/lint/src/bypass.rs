@@ -58,11 +58,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         }
         let anonymous_allows: Vec<&RoleRule<'_>> =
             allowing.iter().copied().filter(|allow| may_match_anonymous(allow, related)).collect();
-        let anonymous_denials: Vec<&Rule> = denying
-            .iter()
-            .filter(|other| may_match_anonymous(other, related))
-            .map(|other| other.rule)
-            .collect();
+        let anonymous_denials: Vec<&Rule> =
+            denying.iter().filter(|r| may_match_anonymous(r, related)).map(|r| r.rule).collect();
         let mut bypasses = anonymous_allows.clone();
         bypasses.retain(|allow| {
             Requests::matching(allow.rule, rule, steps).is_some_and(|common| {
@@ -195,8 +192,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         let mut denials: Vec<&Rule> = Vec::new();
         for role in [allow.role_id, self.deny.role_id] {
             let roles = related.roles_of(role, self.steps);
-            let of_roles = self.denying.iter().filter(|other| roles.has(other.role_id));
-            denials.extend(of_roles.map(|other| other.rule));
+            let of_roles = self.denying.iter().filter(|r| roles.has(r.role_id));
+            denials.extend(of_roles.map(|r| r.rule));
         }
         !requests.are_covered(&denials, self.steps)
     }

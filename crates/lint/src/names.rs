@@ -89,9 +89,9 @@ fn with_foreign_prefix<'s, 'i>(
         .filter(|source| source.names(kind).prefix.is_empty())
         .flat_map(|source| names.iter().map(move |(_, name)| (*source, &*name.name)));
     pairs.find(|(source, name)| {
-        let with_prefix = sources.iter().filter(|other| !other.names(kind).prefix.is_empty());
+        let with_prefix = sources.iter().filter(|s| !s.names(kind).prefix.is_empty());
         source.names(kind).include(name)
-            && with_prefix.map(|other| other.names(kind)).any(|names| names.include(name))
+            && with_prefix.map(|s| s.names(kind)).any(|names| names.include(name))
     })
 }
 

@@ -148,7 +148,7 @@ fn has_role(
         let holds = grant.when.as_ref().map_or(Some(true), |when| is_true(when, inputs));
         has = or(has, holds);
     }
-    for other in possible.iter().filter(|other| policy.roles.at(**other).extends.contains(&role)) {
+    for other in possible.iter().filter(|r| policy.roles.at(**r).extends.contains(&role)) {
         has = or(has, has_role(policy, caller, possible, *other, inputs));
     }
     and(has, when.as_ref().map_or(Some(true), |when| is_true(when, inputs)))

@@ -107,7 +107,7 @@ impl<'f> Reader<'f> {
             let pattern = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let (start, end) = pattern.split_once('*').unwrap_or((&pattern, ""));
             let mut names = self.files.list(&folder).unwrap_or_default();
-            names.retain(|found| found.starts_with(start) && found.ends_with(end));
+            names.retain(|n| n.starts_with(start) && n.ends_with(end));
             names.sort_unstable();
             files = names.into_iter().map(|name| folder.join(name)).collect();
         } else if self.files.read(&path).is_err() {

@@ -228,8 +228,7 @@ impl Lint {
         match scope.get("auth_request") {
             Some(check) if is_check(check) => {}
             off => {
-                let at =
-                    off.filter(|off| location.inner().iter().any(|own| std::ptr::eq(own, *off)));
+                let at = off.filter(|off| location.inner().iter().any(|d| std::ptr::eq(d, *off)));
                 let message =
                     format!("`{}` leads to an application without authorization", pass.head());
                 let fix = match at {

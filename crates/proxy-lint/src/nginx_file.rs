@@ -110,7 +110,7 @@ impl<'f> Reader<'f> {
         let mut names = vec![name.clone()];
         if name.contains(['*', '?', '[']) {
             names = self.files.list(&folder).unwrap_or_default();
-            names.retain(|found| matches(name.as_bytes(), found.as_bytes()));
+            names.retain(|n| matches(name.as_bytes(), n.as_bytes()));
             names.sort_unstable();
         } else if self.files.read(&pattern).is_err() {
             let message = format!("`{}` is not there: what it says is not checked", include.arg(0));

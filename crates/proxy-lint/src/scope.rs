@@ -24,7 +24,7 @@ impl<'d> Scope<'d> {
         let blocks = self.0.iter().rev().map(|block| {
             block.iter().filter(|directive| directive.name == name).collect::<Vec<_>>()
         });
-        blocks.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+        blocks.into_iter().find(|block| !block.is_empty()).unwrap_or_default()
     }
 
     /// The directive with this name that applies.

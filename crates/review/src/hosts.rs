@@ -123,8 +123,7 @@ fn with_intersections<'r>(
     let max = all.len() + MAX_SHARED_SCOPES;
     // The intersections so far are among them, so each new scope needs to meet them only once.
     for scope in with_placeholders {
-        let shared: Vec<Scope> =
-            all.values().filter_map(|other| scope.intersection(other)).collect();
+        let shared: Vec<Scope> = all.values().filter_map(|s| scope.intersection(s)).collect();
         for scope in [scope.clone()].into_iter().chain(shared) {
             all.entry(HostsOfScope::new(&scope)).or_insert(scope);
         }

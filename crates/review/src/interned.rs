@@ -137,7 +137,7 @@ impl Conditions {
     pub(crate) fn texts(&self, numbers: &[usize]) -> Vec<String> {
         let conditions: Vec<&InternedCondition> = self.numbered(numbers).collect();
         let texts = conditions.iter().map(|InternedCondition { expression, text, .. }| {
-            let is_unique = conditions.iter().filter(|other| other.text == *text).count() == 1;
+            let is_unique = conditions.iter().filter(|c| c.text == *text).count() == 1;
             let places = if is_unique { BTreeSet::new() } else { places(expression) };
             if places.is_empty() {
                 return text.clone();
@@ -188,7 +188,7 @@ fn placed(part: &Expression, places: &Places) -> Option<Expression> {
             let equalities = indices.iter().map(|place| {
                 Expression::IsClaim(at_place(attribute, &format!("/{place}")), claim.clone())
             });
-            let all = equalities.reduce(|all, next| Expression::And(Box::new(all), Box::new(next)));
+            let all = equalities.reduce(|a, b| Expression::And(Box::new(a), Box::new(b)));
             Some(all.unwrap_or(Expression::Constant(Constant::Bool(true))))
         }
         _ => None,

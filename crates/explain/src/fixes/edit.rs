@@ -155,7 +155,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<(&'n Key, &'n Node)> {
 /// A name in YAML, without quotes if it needs none.
 fn scalar(name: &str) -> String {
     let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.chars().all(|one| one.is_ascii_alphanumeric() || matches!(one, '-' | '_'));
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     let has_meaning = ["true", "false", "null"].iter().any(|word| name.eq_ignore_ascii_case(word));
     if is_word && !has_meaning { name.to_owned() } else { quoted(name) }
 }

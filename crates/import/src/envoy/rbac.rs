@@ -122,7 +122,7 @@ impl Reader<'_> {
             "sourced_metadata" => Some("metadata_matcher metadata_source"),
             _ => None,
         };
-        if let Some(unknown) = known.and_then(|known| value.unknown_fields(known)) {
+        if let Some(unknown) = known.and_then(|fields| value.unknown_fields(fields)) {
             return unknown;
         }
         let reason = match key.as_str() {

@@ -195,7 +195,7 @@ fn read_template(
     let mut unread = text.text;
     while let Some((before, after)) = unread.split_once('{') {
         let Some((placeholder, after)) = after.split_once('}') else { break };
-        let Some(index) = name.placeholders().position(|known| known == placeholder) else {
+        let Some(index) = name.placeholders().position(|p| p == placeholder) else {
             let message = format!("`{}` has no placeholder `{{{placeholder}}}`", name.text);
             let help = match closest(placeholder, name.placeholders()) {
                 Some(near) => format!("did you mean `{{{near}}}`?"),
@@ -267,7 +267,7 @@ fn report_overlaps(reader: &mut Reader, users: &[CertificateUser]) {
     for (index, pattern) in patterns.iter().take(MAX_PATTERNS).enumerate() {
         let same_length = literals.get(&pattern.name.segments.len());
         let earlier = patterns.iter().take(index).chain(same_length.into_iter().flatten());
-        for other in earlier.filter(|other| other.name.overlaps(&pattern.name)) {
+        for other in earlier.filter(|e| e.name.overlaps(&pattern.name)) {
             let message =
                 format!("a name can match `{}` and `{}`", pattern.name.text, other.name.text);
             let problem = Problem::error(pattern.at.clone(), message)

@@ -152,7 +152,7 @@ impl Privileges {
             Unknown::Name(name) => self.patterns.finds_match(patterns, name),
             Unknown::Pattern(text) => self.patterns.finds_cover(patterns, text),
         };
-        is_granted_by_look_up || others.chain(rendered).any(|other| unknown.is_covered_by(other))
+        is_granted_by_look_up || others.chain(rendered).any(|n| unknown.is_covered_by(n))
     }
 }
 
