@@ -392,10 +392,8 @@ fn searches_are_no_decisions() {
     assert!(decision(at, &question()));
     let allowed = "rolegate_checks_total{decision=\"allowed\",reason=\"\"}";
     server.wait_for_metric(allowed, 1.0);
-    wait_until(
-        || fs::read_to_string(&log).unwrap_or_default().lines().count() == 1,
-        || server.log(),
-    );
+    let logged = || fs::File::open(&log).and_then(std::io::read_to_string).unwrap_or_default();
+    wait_until(|| logged().lines().count() == 1, || server.log());
 }
 
 #[test]
