@@ -36,7 +36,7 @@ impl Target {
 }
 
 /// The properties of an entity: those of the question, and those of the file `entities` that it
-/// lacks. The question wins: whoever asks is authenticated, and may know more than the file.
+/// lacks. The question wins: the client is authenticated, and may know more than the file.
 pub(crate) fn completed<'e>(
     asked: &'e Map<String, Value>,
     stored: Option<&'e Map<String, Value>>,
