@@ -400,7 +400,7 @@ fn push_json(character: char, body: &mut String) {
     }
 }
 
-/// The character, or the one that stands for control characters.
+/// The character; for a control character, U+FFFD.
 fn without_control(character: char) -> char {
     if character.is_control() { '\u{FFFD}' } else { character }
 }

@@ -32,11 +32,11 @@ pub(crate) enum Authentication<'r> {
     Inline,
     /// By assumption, whatever the credentials are.
     Assumed(Result<Option<Subject>, CredentialsError>, Trust),
-    /// By assumption, with the data of one of the backends.
+    /// By assumption, with the data of a backend.
     Prepared(Result<&'r PreparedCaller, CredentialsError>),
 }
 
-/// A [`CachedSubject`] with the data of one of the backends.
+/// A [`CachedSubject`] with the data of a backend.
 pub(crate) type PreparedCaller = Arc<dyn Any + Send + Sync>;
 
 impl Authentication<'_> {
@@ -46,7 +46,7 @@ impl Authentication<'_> {
     }
 
     /// The caller. `attach` computes the data of the backend for a subject that is in no cache. An
-    /// assumed caller has the actor of `certificate`, if one is required.
+    /// assumed caller has the actor of `certificate`, if an actor is required.
     ///
     /// # Errors
     /// If its credentials are invalid. [`NotAuthenticated::Pending`] only if they are verified by

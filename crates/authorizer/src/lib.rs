@@ -86,9 +86,9 @@ pub struct Authorizer {
     names_hosts: bool,
 }
 
-/// A caller that nobody has authenticated, with its roles and headers resolved, for many requests as
-/// the same caller, or the error of its credentials. It belongs to its authorizer: to another one its roles could
-/// be others.
+/// A caller that nobody has authenticated, with its roles and headers resolved once for many
+/// requests; or the error of its credentials. It belongs to its authorizer: another authorizer
+/// could give it other roles.
 #[derive(Debug)]
 pub struct AssumedCaller<'p> {
     authorizer: &'p Authorizer,
@@ -364,7 +364,8 @@ impl Authorizer {
         request::credentials(request, self.backend(request.host).identity())
     }
 
-    /// The assumed caller of a request, with the actor of its certificate if the policy requires one.
+    /// The assumed caller of a request, with the actor of its certificate if the policy requires an
+    /// actor.
     ///
     /// # Errors
     /// If the certificate is missing, invalid, or the caller's own.

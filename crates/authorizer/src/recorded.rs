@@ -9,7 +9,7 @@ use condition::{
 use policy::Policy;
 use serde::{Deserialize, Serialize};
 
-/// Maximum bytes of a value. A longer one is not recorded: a client chooses its headers, and must
+/// Maximum bytes of a value. A longer value is not recorded: a client chooses its headers, and must
 /// not fill the log.
 const MAX_VALUE: usize = 256;
 /// Maximum bytes of all names and values of a request, and of a caller.
@@ -197,7 +197,7 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.contains(part))
 }
 
-/// Whether a member that is absent is one of an object: `has(claims.a.b)` is false only then.
+/// Whether a member that is absent belongs to an object: only then is `has(claims.a.b)` false.
 fn has_parent(variable: &Expression, inputs: &Inputs<'_>) -> bool {
     let Expression::Member(object, _) = variable else { return true };
     matches!(condition::evaluate(object, inputs), Ok(Value::ClaimMap(_)))

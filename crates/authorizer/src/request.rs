@@ -17,7 +17,7 @@ use crate::tokens;
 pub struct Request<'a> {
     /// The method as received.
     pub method: &'a [u8],
-    /// The host as received, with its port if it has one.
+    /// The host as received, with its port, if any.
     pub host: &'a [u8],
     /// The path with its query; normalized if Envoy does that (`normalize_path`).
     pub path: &'a [u8],
@@ -31,7 +31,7 @@ pub struct Request<'a> {
     /// The address at the other end of the proxy's connection, as text; empty if it is not known.
     /// No header of a client changes it. Only `trusted_proxies` of certificates depend on it.
     pub peer: &'a [u8],
-    /// The certificate of that end, if it has one.
+    /// The certificate of that end, if any.
     pub certificate: Option<Certificate<'a>>,
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
@@ -140,8 +140,8 @@ pub(crate) fn credentials<'a>(
 /// The credentials of a request. The `Authorization` header is not a list, so a second line is
 /// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
 /// line. An API key is denied beside any other credentials, since only one of them would count, and
-/// so is a token in a place of its own. Without credentials in a header, those are the
-/// certificate of the client; where the policy requires both, one is beside the other.
+/// so is a token outside of the `Authorization` header. If no header has credentials, the
+/// certificate of the client counts. Where the policy requires both, both count.
 fn find_credentials<'a>(
     request: &Request<'a>,
     identity: &Identity,
@@ -194,7 +194,7 @@ pub fn has_token_elsewhere(headers: &[Header<'_>], identity: &Identity) -> bool 
 }
 
 /// The certificate of the client, where the policy reads it. A header with certificates is ignored
-/// unless a trusted proxy has sent it: any client could write one.
+/// unless a trusted proxy has sent it: any client could write such a header.
 ///
 /// # Errors
 /// If the header of a trusted proxy cannot be read.
@@ -223,8 +223,8 @@ pub(crate) fn certificate<'a>(
 }
 
 /// Validates the value of the `Authorization` header: it has no control bytes, and is not two
-/// values that a proxy has joined with a comma. (An API key with control bytes is a wrong one, as
-/// is a token in a place of its own.)
+/// values that a proxy has joined with a comma. (An API key with control bytes is a wrong key. In
+/// another place than this header, a token with control bytes is a wrong token.)
 ///
 /// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
 /// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for

@@ -240,7 +240,7 @@ impl<'a> Changes<'a> {
         self.without_value().chain(removed).chain(cookie).chain(self.aliases())
     }
 
-    /// The names that are set on other requests, and not on this one.
+    /// The names that are set on other requests, and not on this request.
     pub(crate) fn without_value(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let without_value =
             self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);

@@ -8,7 +8,7 @@ use crate::reason::Reason;
 /// Adds the token of a header line. Its value is not verified, and may be empty.
 ///
 /// # Errors
-/// If there is more than one: an application might read the other.
+/// If the request has a second token: an application might read the other token.
 pub(crate) fn find<'a>(
     identity: &Identity,
     (header, value): (&[u8], &'a [u8]),

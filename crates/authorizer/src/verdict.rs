@@ -190,9 +190,10 @@ impl<'a> Allowed<'a> {
         self.changes.without_value()
     }
 
-    /// Whether the changes are headers to set, and to remove headers that the policy removes from
-    /// each request. If the request has a header that the policy sets on other requests, or one
-    /// that an upstream may confuse with such, it must be removed from this one.
+    /// Whether the only changes are headers to set, and headers to remove that the policy removes
+    /// from each request. A header that the policy sets only on other requests must be removed,
+    /// too, if this request has it; so must a header that an upstream may confuse with a header of
+    /// the policy.
     pub(crate) fn only_sets_headers(&self) -> bool {
         self.rewritten.is_none() && self.changes.only_set_headers()
     }

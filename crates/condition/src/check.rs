@@ -87,8 +87,8 @@ fn limit(at: usize, expression: Expression) -> Result<Expression, ConditionError
         let help = "compare with a list: `x in ['a', 'b']`";
         return Err(ConditionError::new(at, message, help));
     }
-    // Here all parts count: of conditions that name the one before them twice, each would be twice
-    // as large.
+    // Here all parts count: if each condition named the previous condition twice, each would be
+    // twice as large as the previous condition.
     if depth(&expression) > 4 * MAX_DEPTH || expression.size() > MAX_SIZE {
         let message = "a condition is too large";
         return Err(ConditionError::new(at, message, "use fewer named conditions in it"));

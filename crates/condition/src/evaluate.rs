@@ -19,7 +19,7 @@ pub trait Headers {
     /// The value of the header with this name, in lower case.
     ///
     /// # Errors
-    /// If it is not there, or in more than one line.
+    /// If the header is missing, or in several lines.
     fn header(&self, name: &str) -> Result<&[u8], Fault>;
 
     /// The number of lines, which a look-up compares.

@@ -29,9 +29,9 @@ pub enum Expression {
     Index(Box<Expression>, Box<Expression>),
     /// `!a`
     Not(Box<Expression>),
-    /// `a && b`: false if one of them is false, even if the other cannot be computed.
+    /// `a && b`: false if either is false, even if the other cannot be computed.
     And(Box<Expression>, Box<Expression>),
-    /// `a || b`: true if one of them is true, even if the other cannot be computed.
+    /// `a || b`: true if either is true, even if the other cannot be computed.
     Or(Box<Expression>, Box<Expression>),
     /// `a ? b : c`
     Conditional(Box<[Expression; 3]>),
@@ -180,7 +180,7 @@ pub enum TimePart {
     Milliseconds,
 }
 
-/// A time zone, with its name; without one, UTC.
+/// A time zone, with its name; UTC if it has no name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     pub(crate) zone: TimeZone,
@@ -352,7 +352,7 @@ impl Expression {
         1 + self.parts().into_iter().map(Self::size).sum::<usize>()
     }
 
-    /// This expression with each part replaced for which `replacement` returns another one. The
+    /// This expression, with each part replaced for which `replacement` returns an expression. The
     /// parts of a replaced part are not visited.
     #[must_use]
     pub fn replaced(&self, replacement: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {

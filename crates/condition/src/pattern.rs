@@ -24,7 +24,8 @@ const STATES: usize = 16;
 pub struct Pattern {
     text: Box<str>,
     regex: Regex,
-    /// The states that a byte of the text may have to be tried for; `None` if it is one.
+    /// How many states a match may have to try for each byte of the text; `None` for a single
+    /// state.
     states: Option<usize>,
 }
 
@@ -81,8 +82,9 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// The states of the nondeterministic automaton, if the deterministic one is large. That of
-/// `a[ab]{30}c` has 2³¹ states: a client's text makes a matcher build a new one for each byte.
+/// The number of states of the nondeterministic automaton, if the deterministic automaton is large.
+/// For `a[ab]{30}c`, the deterministic automaton has 2³¹ states: a client's text makes a matcher
+/// build a new state for each byte.
 fn states(translated: &str) -> Option<usize> {
     let nfa = thompson::Compiler::new()
         .configure(thompson::Config::new().nfa_size_limit(Some(MAX_SIZE)))

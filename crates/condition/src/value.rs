@@ -208,8 +208,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The steps for copying it. A text or a list that is borrowed takes as many as one that is
-    /// not: whether it is borrowed depends on which parts were computed before.
+    /// The steps for copying it. A borrowed text or list takes as many steps as an owned text or
+    /// list: whether it is borrowed depends on which parts were computed before.
     pub(crate) fn steps_to_copy(&self) -> usize {
         match self {
             Self::Text(text) => text.len() / BYTES,

@@ -216,8 +216,8 @@ impl RoleGraph {
     }
 }
 
-/// The roles that have a condition, are granted with one, or are extended by such a role; each
-/// after the roles that extend it.
+/// The roles that have a condition, the roles that are granted under a condition, and the roles
+/// that these extend; each after the roles that extend it.
 fn conditional_roles(policy: &Policy) -> Vec<RoleId> {
     let own = policy.roles.entries().filter(|(_, role)| role.when.is_some()).map(|(id, _)| id);
     let granted = policy.grants.iter().filter(|grant| grant.when.is_some());

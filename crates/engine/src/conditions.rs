@@ -142,7 +142,7 @@ pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
     request: &'r AccessRequest<'r>,
     inputs: &'r ConditionInputs<'r>,
-    /// The one of two callers whose roles count; `None` for those that both have.
+    /// Of two callers, the caller whose own roles count; `None` for the roles that both have.
     party: Option<&'r Party>,
 }
 
@@ -192,7 +192,7 @@ impl Conditions {
         self.add(when)
     }
 
-    /// The guard of a rule for one of its hosts and one of its paths.
+    /// The guard of a rule for a host and a path of the rule.
     pub(crate) fn guard(
         &mut self,
         rule: &Rule,
@@ -407,7 +407,7 @@ impl<'r> Candidates<'r> {
         }
     }
 
-    /// Whether a caller has one of its roles.
+    /// Whether a caller has this role for the request: a condition may take it from the caller.
     fn is_held(&self, role: RoleId, held: &HeldRoles, inputs: &Inputs<'_>) -> Option<bool> {
         let HeldRoles { roles, .. } = held;
         let Some(index) = roles.iter().position(|held| held.role == role) else {

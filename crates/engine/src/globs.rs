@@ -1,4 +1,4 @@
-//! The globs that leave one node of the trie.
+//! The globs that leave a node of the trie.
 //!
 //! The client chooses the segment, so matching must be linear in its length, whatever the globs
 //! are. [`scan`] explains how. This file handles the cases where a scan is not worth its cost.
@@ -30,7 +30,7 @@ const MAX_TRIED_LENGTH: usize = 64;
 /// A glob with the node that it leads to.
 pub(crate) type Edge = (Glob, NodeId);
 
-/// The globs that leave one node, without duplicates.
+/// The globs that leave a node, without duplicates.
 pub(crate) struct Globs {
     /// The globs to try separately on a short segment: all of them, or none if there are more than
     /// [`MAX_TRIED`].
@@ -42,8 +42,8 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// Whether some globs may need a scan of the segment. If not, all have only a first and a last
-    /// piece, and to try one costs at most its length.
+    /// Whether some globs may need a scan of the segment. If not, each glob has only a first and a
+    /// last piece, and a try costs at most the glob's length.
     pub(crate) fn may_need_scan(&self) -> bool {
         self.start != StepId::NONE
     }

@@ -115,8 +115,8 @@ impl Engine {
     }
 
     /// The roles that both a user and the actor that calls for it have, and the data that decisions
-    /// need about the two. Only with this data do the `deny` rules of roles count that one of them
-    /// has. `caller` has all variables of the user except the roles.
+    /// need about the two. Without this data, the `deny` rules of roles that only the user or only
+    /// the actor has do not count. `caller` has all variables of the user except the roles.
     pub fn both<'n>(
         &'n self,
         user: &RoleSet,
@@ -205,7 +205,7 @@ impl Engine {
         denials.min().map_or(decision, Decision::Denied)
     }
 
-    /// Searches the rules of these roles: those that one of two callers has, or else the caller's.
+    /// Searches the rules of these roles. With a party, they are the roles that it has alone.
     #[inline]
     fn search<'r>(
         &'r self,

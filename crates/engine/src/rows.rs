@@ -142,7 +142,8 @@ impl<'r> Search<'r> {
     }
 
     /// Keeps the rule if it counts: an `allow` rule if its conditions are true, a `deny` rule
-    /// unless one is false. A rule that cannot change the decision is not computed.
+    /// unless a condition is false. The conditions of a rule that cannot change the decision are
+    /// not computed.
     fn search_conditional(&mut self, ConditionalEntry { entry, guard }: ConditionalEntry) {
         let Entry { rule, role, effect, .. } = entry;
         let kept = match effect {
@@ -268,7 +269,7 @@ impl Rows {
 type WideKey = (Box<[Entry]>, Box<[ConditionalEntry]>);
 
 /// Builds rows, without duplicates: the ends of all patterns of a rule share a row, unless the rule
-/// has a guard, which is another one at each end.
+/// has a guard, which differs from end to end.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,

@@ -100,7 +100,7 @@ fn literal_end(labels: &[HostLabel]) -> Option<String> {
     (!end.is_empty()).then(|| end.join("."))
 }
 
-/// The suffix after each dot but a leading one, from the right, up to this length.
+/// The suffix after each dot except a leading dot, from the right, up to this length.
 fn suffixes(scope: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
     let from = scope.len().saturating_sub(longest.saturating_add(1)).max(1);
     let dots = (from..scope.len()).rev().filter(|place| scope.get(*place) == Some(&b'.'));

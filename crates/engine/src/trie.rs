@@ -54,7 +54,7 @@ pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
     /// The targets of `{user.id}` by identity source. Every key has a source, so a subject without
-    /// one finds nothing. Few nodes have such targets.
+    /// a source finds nothing. Few nodes have such targets.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     globs: IdVec<GlobsId, Globs>,
     /// Matches the globs of several nodes in a single pass.
@@ -69,7 +69,8 @@ pub(crate) struct Walk<'q> {
     /// The start node for the variable of [`Trie::walk`], or `NONE` without a scope. Further start
     /// nodes are in `current`.
     start_node: NodeId,
-    /// The nodes reached by the segments so far, except for one in a variable of [`Trie::walk`].
+    /// The nodes reached by the segments so far, except for the node in a variable of
+    /// [`Trie::walk`].
     current: SmallVec<[NodeId; 16]>,
     /// The nodes to which the current segment leads, with the same exception.
     next: SmallVec<[NodeId; 16]>,

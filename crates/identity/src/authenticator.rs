@@ -49,8 +49,8 @@ const MAX_REFUSED: usize = 1 << 12;
 /// The id of the next authenticator. A new [`LocalCache`] has the id 0, which is never used.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each
-/// verified subject.
+/// Verifies credentials, and caches valid credentials. `T` is what the calling crate attaches to
+/// each verified subject.
 ///
 /// Only its caches change. A new policy or key set needs a new authenticator.
 pub struct Authenticator<T> {
@@ -166,7 +166,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// verified. If the credentials are in a cache, this does not call `attach`, and allocates
     /// nothing, except at a thread's first call with this authenticator.
     ///
-    /// Where the policy requires a certificate and other credentials together, one of them alone is
+    /// Where the policy requires a certificate and other credentials together, either alone is
     /// invalid. The certificate's user is then the [actor](Subject::actor).
     ///
     /// A value with a control byte or a comma never authenticates a caller. (For a token this may
@@ -201,8 +201,8 @@ impl<T: HeapSize> Authenticator<T> {
         self.requires_both
     }
 
-    /// Refuses one of two required credentials alone. A certificate that the policy does not name is
-    /// no credential.
+    /// Refuses a request with only one of two required credentials. A certificate that the policy
+    /// does not name is no credential.
     fn check_complete(&self, credentials: Credentials<'_>) -> Result<(), CredentialsError> {
         let is_incomplete = self.requires_both
             && match credentials {

@@ -105,7 +105,7 @@ fn principal_name(principal: &[u8]) -> Option<Cow<'_, str>> {
     if text.contains(':') { uri_name(Cow::Borrowed(principal)) } else { dns_name(principal) }
 }
 
-/// A URI name. One with the scheme `dns` would be taken for a DNS name.
+/// A URI name. A URI with the scheme `dns` would be taken for a DNS name.
 fn uri_name(uri: Cow<'_, [u8]>) -> Option<Cow<'_, str>> {
     let name = match uri {
         Cow::Borrowed(bytes) => Cow::Borrowed(std::str::from_utf8(bytes).ok()?),

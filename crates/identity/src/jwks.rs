@@ -113,7 +113,7 @@ impl KeySetError {
 }
 
 /// Parses a key set: the usable keys, and the faults of the others. Sound keys for encryption are
-/// left out without a fault: issuers such as Keycloak publish one.
+/// left out without a fault: issuers such as Keycloak publish such a key.
 ///
 /// # Errors
 /// If this is not a key set, it has shared secrets among public keys, or none of its keys can be

@@ -85,12 +85,12 @@ pub struct Subject {
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
-    /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` without
-    /// one, and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
+    /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` without a
+    /// token, and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
     /// (`{"a":0}` takes 640 bytes).
     pub claims: serde_json::Value,
     /// The actor that calls for this user: the application with a certificate (`combine: both`), or
-    /// the one in the claim `act` (RFC 8693, 4.1). It has no claims and no actor. A request needs
+    /// the actor in the claim `act` (RFC 8693, 4.1). It has no claims and no actor. A request needs
     /// what both may do.
     pub actor: Option<Arc<Subject>>,
 }

@@ -39,7 +39,7 @@ pub struct LocalCache<T> {
 }
 
 /// Where the caches had the credentials of requests. Not counted while a verification is due, nor
-/// for credentials that are invalid without one.
+/// for credentials that are invalid without a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLookups {
     /// In the cache of the thread.

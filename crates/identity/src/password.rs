@@ -32,7 +32,8 @@ const MAX_LANES: u32 = 64;
 /// The most rounds of PBKDF2 and SHA-crypt: seconds per hash.
 const MAX_ROUNDS: u32 = 10_000_000;
 
-/// An algorithm with its parameters. Two hashes with equal ones take the same time.
+/// An algorithm with its parameters. Two hashes with the same algorithm and parameters take the
+/// same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
     /// Argon2id (RFC 9106).

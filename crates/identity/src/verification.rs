@@ -15,9 +15,9 @@ use crate::{CredentialsError, UnixTime};
 
 /// Credentials that have to be verified before their subject is known. Hashing a password takes
 /// milliseconds, so it must not run on a thread that serves requests. Verifying a token takes
-/// microseconds (HS512) to hundreds of microseconds (ES512; November 2026; `make bench
-/// BENCH=identity`): a thread that serves requests may run one, but not many in a row. Otherwise a
-/// flood of wrong signatures would delay its other requests.
+/// microseconds (HS512) to hundreds of microseconds (ES512; November 2026;
+/// `make bench BENCH=identity`): a thread that serves requests may verify a token, but not many in
+/// a row. Otherwise a flood of wrong signatures would delay its other requests.
 ///
 /// Its credentials are overwritten when it is dropped.
 pub struct Verification {
@@ -59,8 +59,8 @@ pub struct Question<'a> {
     pub token: &'a str,
 }
 
-/// How long an invalid token is not asked about again. A token may become active, such as one that
-/// is used before its issuer has written it everywhere.
+/// How long an invalid token is not asked about again. A token may become active, such as a token
+/// that is used before its issuer has written it everywhere.
 const REFUSED: Duration = Duration::from_secs(5);
 
 /// The kind of a [`Verification`].

@@ -30,7 +30,8 @@ pub(crate) struct Pair<'a> {
 }
 
 impl<'a> LastElement<'a> {
-    /// Reads one more line. Several are a list, as if they were joined by commas (RFC 9110, 5.3).
+    /// Reads another line. Several lines are a list, as if they were joined by commas (RFC 9110,
+    /// 5.3).
     ///
     /// # Errors
     /// If it cannot be read on its own, or the lines are too long together.

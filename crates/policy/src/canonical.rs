@@ -26,7 +26,7 @@ use buffers::{NONE, Texts};
 /// All interpretations of a path that a backend may use.
 ///
 /// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches
-/// one in `deny_only`.
+/// an interpretation in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
     /// The canonical path. It has a field of its own so that a request with a canonical path, as

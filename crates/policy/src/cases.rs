@@ -43,7 +43,7 @@ pub struct Request {
     /// The credentials of the request.
     pub credentials: Credentials,
     /// The names of the client's certificate, as a policy writes them, already verified; `None`
-    /// without one.
+    /// without a certificate.
     pub certificate: Option<Vec<String>>,
     /// The question of AuthZEN that it stands for; `None` for a request of a proxy.
     pub question: Option<AskedQuestion>,

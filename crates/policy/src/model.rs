@@ -310,7 +310,8 @@ impl fmt::Display for ClaimPath {
     }
 }
 
-/// A claim that a token must have. It equals an accepted value, or is a list with one.
+/// A claim that a token must have. It equals an accepted value, or is a list with an accepted
+/// value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequiredClaim {
     /// Its path.
@@ -358,7 +359,7 @@ pub struct AllowResponse {
 /// A key of dynamic metadata.
 #[derive(Clone, Debug)]
 pub struct MetadataEntry {
-    /// The key: letters, digits, `_` and `-`. Not one that rolegate or Envoy sets.
+    /// The key: letters, digits, `_` and `-`. Never a key that rolegate or Envoy sets.
     pub key: Arc<str>,
     /// Its values, each for the callers with a role; the last may be for everyone. A caller gets the
     /// first that is for it.
@@ -457,7 +458,7 @@ pub enum Piece {
     Roles,
     /// `{groups}`: the subject's groups, in their original order, joined by commas.
     Groups,
-    /// `{actor}`: the user name of the actor that calls for the subject; empty without one.
+    /// `{actor}`: the user name of the actor that calls for the subject; empty without an actor.
     Actor,
     /// `{rule}`: the rule that allowed the request, as `role: rule`.
     Rule,

@@ -345,7 +345,7 @@ fn read_conditions(
     conditions::read(reader, field)
 }
 
-/// The sections of a file. Each of them may be in one file only.
+/// The sections of a file. Each section may be in one file only.
 struct Sections<'r, 'f, 'n> {
     reader: &'r mut Reader,
     files: &'r mut CachedFiles<'f>,

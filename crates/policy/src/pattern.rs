@@ -44,7 +44,7 @@ pub enum Scope {
 pub enum HostLabel {
     /// Exactly this label.
     Literal(Box<str>),
-    /// Any label but an empty one (`{tenant}`).
+    /// Any label that is not empty (`{tenant}`).
     Any(Box<str>),
 }
 
@@ -52,8 +52,8 @@ pub enum HostLabel {
 ///
 /// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the
 /// name absolute, and absolute and relative names never match each other. So `/people/` is
-/// absolute, with the segments `people` and an empty one; `/` is absolute, with one empty segment;
-/// `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is relative, with one segment.
+/// absolute, with the segment `people` and an empty segment; `/` is absolute, with one empty
+/// segment; `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is relative, with one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Whether the name starts with `/`.
@@ -70,7 +70,7 @@ pub struct Pattern {
 pub enum Segment {
     /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// Any segment except an empty one, `.` and `..` (`{id}`). The name has no effect.
+    /// Any segment except the empty segment, `.` and `..` (`{id}`). The name has no effect.
     Any(Box<str>),
     /// A segment that is the subject's user name (`{user}`).
     User,
@@ -84,8 +84,8 @@ pub enum Segment {
 /// A glob over the characters of a segment: the literal pieces between the `*`s, at least two.
 ///
 /// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`.
-/// Adjacent `*`s are the same as one `*`. A percent triplet is one character: `*9` does not match `%C3%A9`,
-/// and no piece contains a part of a triplet.
+/// Adjacent `*`s are the same as a single `*`. A percent triplet is one character: `*9` does not
+/// match `%C3%A9`, and no piece contains a part of a triplet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
 

@@ -48,8 +48,8 @@ pub struct Caller<'a> {
     /// The roles in its token; those that the policy does not define are ignored.
     pub roles: Vec<&'a str>,
     /// The actor that calls for this user, if there are two callers: an `allow` rule is for roles
-    /// that both have, a `deny` rule for those that one of them has. Conditions and `{user}` are
-    /// about the user.
+    /// that both have, a `deny` rule for roles that either has. Conditions and `{user}` are about
+    /// the user.
     pub actor: Option<Box<Caller<'a>>>,
 }
 

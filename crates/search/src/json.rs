@@ -113,7 +113,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Reads the name of an ingest or search pipeline. Returns whether there is one.
+    /// Reads the name of an ingest or search pipeline. Returns whether there is a pipeline.
     pub(crate) fn names_pipeline(&mut self) -> Result<bool, Problem> {
         Ok(self.optional_string()?.is_some_and(|name| name != "_none"))
     }

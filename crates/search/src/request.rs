@@ -127,7 +127,7 @@ fn read_list<'a>(reading: &Reading<'_, 'a>, parameter: &str) -> Result<Expressio
     Ok(indices)
 }
 
-/// Adds a need of the index that a parameter names, if it names one.
+/// Adds a need of the index that a parameter names, if any.
 fn read_name<'a>(
     reading: &mut Reading<'_, 'a>,
     actions: &'static [Action],

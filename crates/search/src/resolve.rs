@@ -181,8 +181,8 @@ const CLUSTER_ONLY_IN_V4: [Action; 2] = [
     Action::new("indices:data/read/point_in_time/readall"),
 ];
 
-/// The pattern of an alias argument, if it is one. It is checked as a pattern: the aliases that
-/// match it are not looked up.
+/// The pattern of an alias argument, if the argument is a pattern. It is checked as a pattern: the
+/// aliases that match it are not looked up.
 pub(crate) fn alias_pattern(name: &str) -> Option<&str> {
     match name {
         "_all" => Some("*"),

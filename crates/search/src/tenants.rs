@@ -150,7 +150,7 @@ impl Tenants<'_> {
             .collect()
     }
 
-    /// Whether the plugin may treat a request as one about the index of Dashboards alone.
+    /// Whether the plugin may treat a request as about the index of Dashboards alone.
     pub(crate) fn is_about_dashboards(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,

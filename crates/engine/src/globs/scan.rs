@@ -160,8 +160,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     }
 
     /// Matches a middle piece that ends at `at`, and the shorter pieces that end there, too.
-    /// Wherever the longer piece ended before, the shorter ones ended and were tried, too. So once
-    /// it has been tried on all waiting steps, the shorter ones have been tried on them, too.
+    /// Wherever the longer piece ended before, the shorter pieces ended and were tried, too. So
+    /// once the longer piece has been tried on all waiting steps, the shorter pieces have been
+    /// tried on them, too.
     fn match_middle(&mut self, mut id: PieceId, at: usize) {
         while id != PieceId::NONE {
             cost::add(1);

@@ -1,4 +1,4 @@
-//! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to
+//! A JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to
 //! verify with.
 
 use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm};

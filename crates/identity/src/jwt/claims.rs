@@ -86,7 +86,7 @@ pub(super) fn check_audience(
 /// Checks that the claims have values that the policy accepts.
 ///
 /// # Errors
-/// If one of them is missing, or has another value.
+/// If a claim is missing, or has another value.
 pub fn check_required(
     claims: &Map<String, Value>,
     required: &[RequiredClaim],
@@ -97,7 +97,7 @@ pub fn check_required(
     }
 }
 
-/// Whether the claim equals an accepted value, or is a list with one.
+/// Whether the claim equals an accepted value, or is a list with an accepted value.
 pub(super) fn has_required(claims: &Map<String, Value>, required: &RequiredClaim) -> bool {
     let is_accepted = |value| required.values.iter().any(|accepted| equals(value, accepted));
     match value_at(claims, &required.path) {

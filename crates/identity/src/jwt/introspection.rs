@@ -6,7 +6,8 @@ use super::Issuer;
 use super::issuer::VerifiedToken;
 use crate::{CredentialsError, UnixTime, json};
 
-/// The answer of an issuer is not one (RFC 7662, 2.2): strict JSON with a boolean `active`.
+/// The answer of an issuer is not an introspection response (RFC 7662, 2.2): strict JSON with a
+/// boolean `active`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the answer is not JSON with a boolean `active`")]
 pub struct MalformedAnswer;

@@ -127,7 +127,7 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
     time
 }
 
-/// The names of a certificate: one, or a list.
+/// The names of a certificate: a text, or a list of texts.
 fn read_certificate(reader: &mut Reader, node: &Node) -> Vec<String> {
     let names = match &node.value {
         Value::List(_) => reader.texts(node, "`certificate`", "a name of a certificate"),

@@ -21,7 +21,7 @@ pub struct ApiKeys {
     pub at: Place,
 }
 
-/// An API key, which is `ID_SECRET`. Several may be keys of one user, who has the same groups with
+/// An API key, which is `ID_SECRET`. A user may have several keys, and has the same groups with
 /// each.
 #[derive(Clone, Debug)]
 pub struct ApiKey {

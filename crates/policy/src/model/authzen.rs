@@ -63,7 +63,7 @@ pub struct ResourceType {
     pub at: Place,
 }
 
-/// A path with one segment or more for the `id` of a resource, or one that the `id` itself is.
+/// A path with one or more segments for the `id` of a resource, or a path that is the `id` itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourcePath(pub Vec<ResourceSegment>);
 
@@ -106,9 +106,9 @@ impl AuthZen {
 }
 
 impl ResourcePath {
-    /// The path of the resource with this `id`; `None` if one segment cannot hold the `id`, or it
-    /// is no path where it is the whole one. A server that decodes a segment before it splits the
-    /// path would see another resource behind `a/b` or `..`.
+    /// The path of the resource with this `id`; `None` if a segment cannot hold the `id`, or if the
+    /// `id` must be the whole path and is no path. A server that decodes a segment before it splits
+    /// the path would see another resource behind `a/b` or `..`.
     #[must_use]
     pub fn with_id(&self, id: &str) -> Option<String> {
         let mut path = String::new();

@@ -72,7 +72,7 @@ fn read_file(
 }
 
 /// Parses a file of API keys. The keys are complete if no problem is an error. No problem shows an
-/// id or a hash: somebody may have written a whole key in the place of one.
+/// id or a hash: somebody may have written a whole key there.
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<ApiKey>, Vec<Problem>) {
     let mut reader = Reader::with_hints(file.into(), HINTS).hiding_keys();

@@ -172,7 +172,7 @@ fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
     values::is_hash(reader, text.at, text.text).then(|| Secret(text.shared.clone()))
 }
 
-/// Adds the users of the `users_file`. False if the file or one of its lines cannot be read.
+/// Adds the users of the `users_file`. False if the file or a line of it cannot be read.
 fn read_file(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,

@@ -104,7 +104,8 @@ impl Conditions {
         conditions
     }
 
-    /// Warns of names that no condition of a rule, a role or a grant uses, nor one with a name.
+    /// Warns of named conditions that nothing uses: no condition of a rule, a role or a grant, and
+    /// no other named condition.
     pub(crate) fn warn_of_unused(&self, used: &[&Condition], problems: &mut Vec<Problem>) {
         for (index, ((name, condition), at)) in self.in_order.iter().zip(&self.places).enumerate() {
             let part = &*condition.expression;

@@ -25,7 +25,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Vec<Pattern>>
         return reader.reject(text.locate(part), message, help);
     }
     let path = match text.text.strip_suffix("/*") {
-        // No `*`, which would draw the warning of paths that it is one segment only.
+        // Not `*`: that would draw the warning that in a path, `*` matches a single segment.
         Some(service) => format!("/{service}/{{method}}"),
         None => format!("/{}", text.text),
     };

@@ -32,7 +32,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
     Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
 }
 
-/// Reads a host with placeholders: `{tenant}.example.com`. Each is one label.
+/// Reads a host with placeholders: `{tenant}.example.com`. Each placeholder is one label.
 fn read_labels(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {
     let mut labels = Vec::new();
     let mut sample = Vec::new();

@@ -326,7 +326,7 @@ fn read_required_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Require
         .collect()
 }
 
-/// Reads the accepted values of a claim: one, or a list.
+/// Reads the accepted values of a claim: a single value, or a list.
 fn read_claim_values(reader: &mut Reader, node: &Node, claim: &str) -> Vec<ClaimValue> {
     let items = match &node.value {
         Value::List(items) => items,

@@ -177,7 +177,8 @@ fn check_token_places(identity: &Identity, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports actors where no decision is about two callers: it would be about one of them alone.
+/// Reports actors where no decision can be about two callers: the decision would be about only one
+/// of them.
 fn check_actors(
     identity: &Identity,
     (search, authzen): (Option<&Search>, Option<&AuthZen>),
@@ -324,7 +325,7 @@ impl Names {
         self.find_or_help(name, at, "define it under `roles`", problems)
     }
 
-    /// The role with this name. Without one, an error with this help.
+    /// The role with this name. If there is no such role, an error with this help.
     fn find_or_help(
         &mut self,
         name: &Arc<str>,

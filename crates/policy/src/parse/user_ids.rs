@@ -18,7 +18,7 @@ pub(crate) struct Sources<'i> {
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // In reverse, so that the other sources win over an issuer with the name of one, such as
+        // In reverse, so that another source wins over an issuer that has its name, such as
         // `basic`.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }

@@ -42,11 +42,11 @@ pub struct TemplateMatch {
 pub(super) enum MustMatch {
     /// All: the role must grant an action on them.
     All,
-    /// At least one: the role then hides something of it.
+    /// At least one name: the role then hides something of it.
     Any,
 }
 
-/// A name or pattern of a request. A grant on one of its parents suffices, too.
+/// A name or pattern of a request. A grant on a parent suffices, too.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct NameWithParents {
     pub(super) name: String,
@@ -75,7 +75,8 @@ impl Requirement {
         self.required.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
-    /// The same as requirements whose roles have no `without`. A caller must meet at least one.
+    /// The same as requirements whose roles have no `without`. A caller must meet at least one of
+    /// them.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
         if self.required.iter().flatten().all(|role| role.without.is_empty()) {
