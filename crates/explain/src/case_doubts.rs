@@ -64,8 +64,9 @@ impl Explainer<'_> {
         })
     }
 
-    /// A message about a claim of a case that nothing in the policy reads. A denial may be about
-    /// such a claim, so there it is only one whose name is like that of a claim that is read.
+    /// A message about a claim of a case that nothing in the policy reads. If the case expects a
+    /// denial, that may be because of such a claim. So the message is then only about a claim whose
+    /// name is like that of a claim that is read.
     pub(crate) fn doubt_about_claims(self, case: &Case) -> Option<String> {
         let Credentials::Claims(claims) = &case.request.credentials else { return None };
         let claims: serde_json::Value = serde_json::from_str(claims).ok()?;

@@ -208,8 +208,8 @@ impl DecidingRule<'_> {
         conditions
     }
 
-    /// The first host and path of the rule at which it counts, or else the first that match: a rule
-    /// counts if it does at one of them.
+    /// The first host and path at which the rule counts, or else the first that match. A rule
+    /// counts if it counts at any of them.
     fn place(&self, known: &Given<'_>) -> Arc<Place> {
         let Self { policy, rule: (role, rule, effect), .. } = *self;
         let places = Place::all(rule, known.request.host, self.path, self.subject);
@@ -285,8 +285,8 @@ fn collect_parts(
     }
 }
 
-/// The parts of the conditions of a rule and its role that are false here, by name where they have
-/// one. Each of them must be true.
+/// The parts of the conditions of a rule and its role that must be true and are false here, by name
+/// if they have a name.
 pub(crate) fn false_parts(
     policy: &Policy,
     (role, rule): (&Role, &Rule),

@@ -42,7 +42,7 @@ const MAX_GROUPS: usize = 3;
 pub struct Fixes {
     /// What must be so first. No change is then proposed: a person must decide.
     pub needed: Vec<String>,
-    /// Changes of the policy, the one that allows least else first.
+    /// Changes of the policy, first the change that allows the least else.
     pub proposals: Vec<Proposal>,
 }
 
@@ -75,8 +75,8 @@ struct Candidate {
     edit: Option<Edit>,
 }
 
-/// A kind of change. Of two that allow the same, the one for a single user is better: a role and a
-/// group may have more members tomorrow.
+/// A kind of change. Of two changes that allow the same, the change for a single user is better: a
+/// role and a group may have more members tomorrow.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     ToUser,
@@ -189,7 +189,8 @@ impl Explainer<'_> {
         let Some(rule) = rule_text(explanation, has_host) else { return Vec::new() };
         let mut names: Vec<&str> =
             explanation.caller.roles.iter().map(|role| role.name.as_str()).collect();
-        // A rule of `anyone` would need no credentials. One of `authenticated` helps the most.
+        // A rule of `anyone` would need no credentials. A rule of `authenticated` would help the
+        // most callers, so it comes last.
         names.retain(|name| *name != ANYONE);
         names.sort_by_key(|name| *name == AUTHENTICATED);
         let roles = names.into_iter().take(MAX_ROLES);

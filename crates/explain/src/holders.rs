@@ -130,7 +130,7 @@ impl<'p> Holders<'p> {
         }
     }
 
-    /// A role and the roles that extend it: whoever has one of them has its rules.
+    /// A role and the roles that extend it: whoever has any of them has its rules.
     pub(crate) fn roles_with(&self, role: RoleId) -> BTreeSet<RoleId> {
         self.extending.with_extending(role)
     }
@@ -221,7 +221,7 @@ impl<'p> Holders<'p> {
     }
 
     /// The condition under which a caller of a source has `role` or its rule by this grant:
-    /// `Some(None)` without one, `None` if it is never true.
+    /// `Some(None)` without a condition, `None` if the condition is never true.
     fn condition(
         &self,
         source: &CallerSource,

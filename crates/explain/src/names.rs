@@ -153,8 +153,8 @@ pub fn missing_prefix_message(user: &str, identity: &Identity) -> Option<String>
     Some(format!("no source has a user `{user}`{}", did_you_mean(Some(&names.join(" or ")))))
 }
 
-/// The message about a user that no source can have, or that only one that lists its users could have, but
-/// do not list.
+/// The message about a user that no source can have, or that only a source that lists its users
+/// could have, and does not list.
 fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     let identity = &policy.identity;
     if let Some(message) = missing_prefix_message(user, identity) {
@@ -278,7 +278,7 @@ fn unknown(
     Some(format!("the policy has no {kind} `{name}`{}", quoted_suggestion(similar)))
 }
 
-/// The name that begins with `prefix`, if there is exactly one.
+/// The name that begins with `prefix`, if no other name does.
 fn complete<'k>(prefix: &str, names: &BTreeSet<&'k str>) -> Option<&'k str> {
     let mut longer = names.iter().copied().filter(|name| name.starts_with(prefix));
     let name = longer.next().filter(|_| prefix.chars().count() >= MIN_PREFIX)?;

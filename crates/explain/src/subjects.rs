@@ -64,8 +64,8 @@ impl<'a> Explainer<'a> {
         subject_of_names(self.authorizer.backend(host), names)
     }
 
-    /// A caller with the actor of the request's certificate, if the policy requires one and the
-    /// certificate names it.
+    /// A caller with the actor of the request's certificate, if the policy requires an actor and
+    /// the certificate names it.
     #[must_use]
     pub fn with_actor(self, request: &Request<'_>, subject: Subject) -> Subject {
         self.authorizer.with_required_actor(request, subject.clone()).unwrap_or(subject)

@@ -22,11 +22,11 @@ const MAX_WAYS: usize = 8;
 /// Conditions of which one must hold, beyond [`MAX_WAYS`].
 const MANY: &str = "one of more than 8 sets of conditions";
 
-/// Alternatives. Without one, a rule never counts.
+/// Alternatives. Without any, a rule never counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ways(Vec<Way>);
 
-/// Conditions that hold together. Without one, a rule always counts.
+/// Conditions that hold together. Without any, a rule always counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     /// The host and path of the rule that match, if conditions of roles or grants depend on it.
@@ -112,7 +112,7 @@ impl Given<'_> {
         }
     }
 
-    /// Whether a variable is known, or is one of the path or the rule.
+    /// Whether a variable is known, or belongs to the path or the rule.
     pub(crate) fn has(&self, variable: &Attribute) -> bool {
         let place = Place::default();
         let known = KnownInputs { inputs: self.inputs(&place), unknown: self.unknown };
@@ -297,7 +297,7 @@ impl Ways {
         ways
     }
 
-    /// Without the ways in which one of these denies, too.
+    /// These ways, without those in which a way of `denied` certainly holds, too.
     pub(crate) fn unless_denied(&self, denied: &Self) -> Self {
         let certain = denied.0.iter().filter(|way| way.clauses.iter().all(Clause::has_one_meaning));
         let certain: Vec<&Way> = certain.collect();

@@ -58,8 +58,7 @@ pub struct CallerRule {
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,
-    /// The condition under which it counts for the caller, if there is one, without what the
-    /// question names.
+    /// The condition under which it counts for the caller, if any, without what the question names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The sources of the users for whom `{user.id}` in its paths can match.

@@ -87,7 +87,7 @@ pub struct Condition {
     /// The caller has at least one attribute of each list.
     pub needs: Vec<Vec<Attribute>>,
     /// The caller has none of these attributes: each makes a `deny` rule match, or hides documents.
-    /// One under a condition counts unless the condition is false.
+    /// An attribute under a condition counts unless the condition is false.
     pub unless: Vec<Attribute>,
 }
 
@@ -131,7 +131,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// The attribute, and its condition if it has one.
+    /// The attribute, and its condition, if any.
     fn under_condition(&self) -> (&Self, Option<&str>) {
         if let Self::When { attribute, condition } = self {
             (attribute, Some(condition))
@@ -140,7 +140,7 @@ impl Attribute {
         }
     }
 
-    /// Whether every caller who has the other attribute has this one.
+    /// Whether every caller who has the other attribute has this attribute.
     fn is_had_with(&self, other: &Self) -> bool {
         let (wide, condition) = self.under_condition();
         let (narrow, other_condition) = other.under_condition();

@@ -76,7 +76,7 @@ impl fmt::Display for Condition {
 pub struct Observed<'a> {
     /// The status of the policy, its keys, its inventory and its bundle.
     pub facts: &'a Facts,
-    /// The status of the shadow policy, if there is one.
+    /// The status of the shadow policy, if any.
     pub shadow: Option<&'a Facts>,
     /// The lines of the decision log.
     pub decision_lines: &'a Counts,

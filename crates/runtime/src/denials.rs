@@ -135,8 +135,8 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 impl List {
-    /// Counts a denial in its second (or in a later second that had one), and returns whether it
-    /// may be kept.
+    /// Counts a denial in its second (or in a later second, if that had a denial before), and
+    /// returns whether it may be kept.
     fn admit(&mut self, time: Duration) -> bool {
         if self.second < time.as_secs() {
             (self.second, self.in_second) = (time.as_secs(), 0);

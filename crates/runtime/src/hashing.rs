@@ -49,7 +49,7 @@ const QUESTIONS: usize = 8;
 #[derive(Debug)]
 pub struct Hashing {
     passwords: Pool,
-    /// Those that ask about opaque tokens. They are started for the first one; `None` if that
+    /// The threads that ask about opaque tokens, started for the first such token; `None` if that
     /// failed.
     questions: OnceLock<Option<Pool>>,
     max_queued: usize,

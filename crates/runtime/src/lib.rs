@@ -7,7 +7,8 @@
 //!   `bundles`: fetch keys and bundles;
 //! * [`hashing`]: hashes passwords off the worker threads, and asks about opaque tokens by
 //!   `introspection`; [`fair_queue`]: the order of tokens;
-//! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with the active one's;
+//! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with those of the active
+//!   policy;
 //! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans
 //!   of decisions, to a collector; `denials`: the last denials, for a console;
 //! * [`counters`], [`status`] and [`conditions`]: metrics, the current state, and present faults;

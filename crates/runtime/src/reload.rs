@@ -190,9 +190,9 @@ fn keep_current(current: &SharedPolicy, events: &Receiver<KeyEvent>) {
 /// Makes the allocator return memory to the system, in some microseconds.
 ///
 /// mimalloc 3 keeps freed memory for a second, and returns it when a page-sized allocation is freed
-/// later, which never happens in a server that only answers requests. So the memory of one
-/// argon2id hash (19 MiB), or of a replaced policy, stayed resident for ever: 43 MiB instead of
-/// 23 MiB after one password (2026-11-21).
+/// later, which never happens in a server that only answers requests. So the memory of an argon2id
+/// hash (19 MiB), or of a replaced policy, stayed resident for ever: 43 MiB instead of 23 MiB after
+/// one password (2026-11-21).
 fn give_memory_back() {
     // An allocation of its own pages, none of which is touched.
     drop(black_box(Vec::<u8>::with_capacity(1 << 20)));

@@ -104,8 +104,8 @@ pub fn shadow_span() -> Span {
 }
 
 impl LoadedPolicy {
-    /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that
-    /// have no effect: because of other settings, then because of the loaded policies.
+    /// Loads and compiles the policy, and the shadow policy, if any. Warns of settings that have no
+    /// effect: because of other settings, then because of the loaded policies.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
         let policy = Self::load_without_warnings(settings)?;
@@ -242,7 +242,7 @@ impl Runtime {
         Caches(self.snapshot.clone())
     }
 
-    /// How the shadow policy compares, if there is one.
+    /// How the shadow policy compares, if any.
     pub fn shadow(&self) -> Option<&Arc<ShadowStats>> {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
@@ -252,7 +252,7 @@ impl Runtime {
         ActivePolicy::new(self.snapshot.clone())
     }
 
-    /// The shadow policy for reports, if there is one.
+    /// The shadow policy for reports, if any.
     pub fn shadow_policy(&self) -> Option<ActivePolicy> {
         self.shadow.as_ref().map(|shadow| shadow.runtime.policy_without_records())
     }

@@ -239,8 +239,8 @@ impl Default for BundleSettings {
 }
 
 impl PolicySettings {
-    /// The settings of the shadow policy, if there is one. It never becomes unavailable, and
-    /// nothing waits for its keys.
+    /// The settings of the shadow policy, if any. It never becomes unavailable, and nothing waits
+    /// for its keys.
     pub(crate) fn shadow_settings(&self) -> Option<Self> {
         self.shadow.clone().map(|policy| Self {
             policy,

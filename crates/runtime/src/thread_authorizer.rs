@@ -107,7 +107,8 @@ impl ThreadAuthorizer {
     }
 
     /// Records and returns the latency of all verdicts since the last call. Call it when their
-    /// answers are passed to the transport: a batch is written at once, so it has one latency.
+    /// answers are passed to the transport: a batch is written at once, so all its answers have the
+    /// same latency.
     pub fn record_latency(&self, received: Received, answered: Instant) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {

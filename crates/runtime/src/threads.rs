@@ -37,8 +37,8 @@ pub enum Priority {
     /// would take longer than clients wait.
     Hashing = 5,
     /// For loading policies and for the console: a tenth of the weight of a worker thread. At
-    /// niceness 19, requests that use all processors would leave a load one or two per cent of one,
-    /// and a revoked permission would stay active for minutes.
+    /// niceness 19, requests that use all processors would leave a load one or two per cent of a
+    /// processor, and a revoked permission would stay active for minutes.
     Background = 10,
     /// For comparisons that may be dropped: 1/68 of the weight of a worker thread.
     Lowest = 19,

@@ -1,8 +1,9 @@
 //! The open connections of an HTTP listener, and the bytes that they send, bounded.
 //!
 //! There is always room for a new connection: it evicts the connection that has waited for a request
-//! for longest, or if none waits, the one that has been busy for longest. If the new connection were
-//! closed instead, silent connections could keep the limit reached, and no probe would be answered.
+//! for longest, or if none waits, the connection that has been busy for longest. If the new
+//! connection were closed instead, silent connections could keep the limit reached, and no probe
+//! would be answered.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

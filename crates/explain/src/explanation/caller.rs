@@ -15,7 +15,7 @@ use crate::ways::{Given, GivenRole, Ways, ways_of_roles};
 pub struct ExplainedCaller {
     /// The user name; `None` if the caller is anonymous.
     pub user: Option<String>,
-    /// The issuer of the caller's token, if it has one.
+    /// The issuer of the caller's token, if any.
     pub issuer: Option<String>,
     /// The caller's groups.
     pub groups: Vec<String>,
@@ -34,7 +34,7 @@ pub struct ExplainedRole {
     pub name: String,
     /// Why the caller has it; at least one source.
     pub from: Vec<RoleSource>,
-    /// The condition under which it has the role, if there is one.
+    /// The condition under which it has the role, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// Whether a search cluster maps the role to the caller, but does not define it.

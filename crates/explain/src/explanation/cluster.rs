@@ -43,8 +43,8 @@ pub struct ExplainedCluster {
     /// The first privileges of each need that are not permitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the first few roles any one of which would permit the denied chunk of
-    /// needs ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
+    /// If it is denied: the first few roles, each of which would permit the denied chunk of needs
+    /// ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// Whether further roles may permit it: there are too many roles to try each.
@@ -57,7 +57,7 @@ pub struct ExplainedCluster {
     /// request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ExplainedFilter>,
-    /// How many names the inventory has; `None` without one.
+    /// How many names the inventory has; `None` without an inventory.
     pub inventory: Option<u32>,
     /// Whether its needs depend on its body.
     pub depends_on_body: bool,

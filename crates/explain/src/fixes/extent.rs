@@ -101,7 +101,7 @@ pub(super) fn others(after: Vec<Callers>, before: &[Callers], caller: &str) -> V
     newcomers
 }
 
-/// Without a new attribute, another one was taken away: all of them are then named.
+/// Whether an attribute is new. If none is, another attribute was taken away, and all are named.
 fn has_new(needs: &[Attribute], known: &[Attribute]) -> bool {
     needs.iter().any(|attribute| !known.contains(attribute))
 }

@@ -136,8 +136,8 @@ impl<'a> SourceCallers<'a> {
         condition.clone()
     }
 
-    /// The effects of the roles that the policy grants to a user, or to one whom it does not
-    /// mention.
+    /// The effects of the roles that the policy grants to this user; for `None`, to a user whom it
+    /// does not mention.
     fn granted(
         &self,
         in_path: Option<(SourceId, &str)>,

@@ -350,7 +350,7 @@ impl<'a> Finder<'a> {
         Some(vec![Callers { users, ..Callers::new(callers.source.kind.clone(), condition) }])
     }
 
-    /// The attributes any one of which gives a caller this role, and makes it apply to the caller.
+    /// The attributes, each of which gives a caller this role and makes it apply to the caller.
     fn attributes(
         &mut self,
         role: &HeldRole,
@@ -388,7 +388,7 @@ struct UnlistedCallers<'s> {
 }
 
 impl UnlistedCallers<'_> {
-    /// The attributes any one of which gives a caller the role of a mapping.
+    /// The attributes, each of which gives a caller the role of a mapping.
     fn attributes(&self, mapping: &RoleMapping) -> Vec<Attribute> {
         let mut attributes = Vec::new();
         for pattern in &mapping.users {

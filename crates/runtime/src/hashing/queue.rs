@@ -4,7 +4,7 @@
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
 //! 2. Credentials from the networks with the fewest recent failed attempts.
-//! 3. The newest credentials: the client that sent old ones may no longer wait.
+//! 3. The newest credentials: the client that sent old credentials may no longer wait.
 //!
 //! When the queue is full, the last entry in this order is displaced. All searches are linear, in
 //! at most 256 entries by default.

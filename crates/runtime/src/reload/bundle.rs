@@ -271,7 +271,7 @@ impl BundleLoader {
     fn store(&mut self) -> Option<bool> {
         let cache = self.source.cache.clone()?;
         let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
-            // The cache has the active bundle, if there is one.
+            // The cache has the active bundle, if any.
             return Some(self.active.is_some());
         };
         let (source, file) = (self.source.clone(), cache.file.display().to_string());

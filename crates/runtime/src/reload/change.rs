@@ -199,7 +199,7 @@ impl<'s> ItemHashes<'s> {
         self.add("issuers", issuer, (tokens, roles, user_prefix, group_prefix));
     }
 
-    /// The users, roles (built-in ones, too) and role mappings of a search cluster, unless its
+    /// The users, roles (built-in roles, too) and role mappings of a search cluster, unless its
     /// files have errors.
     fn add_cluster(&mut self, policy: &Policy) {
         let Some(config) = cluster_config(policy) else { return };

@@ -83,7 +83,7 @@ fn decision_log_checks(settings: &DecisionLogSettings) -> Vec<EffectCheck> {
     checks.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
 }
 
-/// Why a setting of the decision log has no effect; `None` if it has one.
+/// Why a setting of the decision log has no effect; `None` if it has an effect.
 fn reason(settings: &DecisionLogSettings, setting: &str) -> Option<&'static str> {
     let is_standard = settings.is_standard_stream();
     match setting {

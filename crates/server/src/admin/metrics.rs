@@ -30,7 +30,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub struct PageSources {
     /// The status of the policy and its keys.
     pub status: Arc<Status>,
-    /// The comparison with the shadow policy, if one is configured.
+    /// The comparison with the shadow policy, if any.
     pub shadow: Option<Arc<ShadowStats>>,
     /// The caches of the active policy.
     pub caches: Caches,
@@ -281,7 +281,7 @@ fn failing_seconds(policy: &PolicyFacts) -> f64 {
     policy.failing_since.map_or(0.0, |since| since.elapsed().as_secs_f64())
 }
 
-/// The bundle, if the policy is fetched as one.
+/// The bundle, if the policy is fetched as a bundle.
 fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
     let Some(bundle) = &facts.bundle else { return };
     if let Some(revision) = bundle.revision {
@@ -437,7 +437,7 @@ impl MetricsPage<'_> {
         self.labelled_counters(name, help, series);
     }
 
-    /// Writes a counter for each set of labels, if there is one.
+    /// Writes a counter for each set of labels; without any set, nothing.
     fn labelled_counters<'l, const N: usize>(
         &mut self,
         name: &str,
@@ -455,7 +455,7 @@ impl MetricsPage<'_> {
         }
     }
 
-    /// Writes a gauge for each set of labels, if there is one.
+    /// Writes a gauge for each set of labels; without any set, nothing.
     fn gauges<'l, const N: usize>(
         &mut self,
         name: &str,

@@ -224,7 +224,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
 }
 
-/// Whether this is a host, and a port if it has one.
+/// Whether this is a host, with or without a port.
 fn is_authority(host: &str) -> bool {
     let is_character = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     !host.is_empty() && host.bytes().all(is_character)

@@ -42,7 +42,8 @@ impl Tokens {
     /// Reads the tokens in a file.
     ///
     /// # Errors
-    /// If it cannot be read, has no token, or one that is too short or is none.
+    /// If it cannot be read, has no token or too many, or has a line that is no token or is too
+    /// short or too long.
     pub fn load(file: PathBuf) -> Result<Self, TokensError> {
         let digests = read(&file)?;
         let active = Mutex::new(Active { digests, error: None });
@@ -83,7 +84,8 @@ impl Tokens {
         }
     }
 
-    /// Whether a token is one of these. The time does not tell how much of it is right.
+    /// Whether a token is among these. The time that this takes does not tell how much of it is
+    /// right.
     pub(super) fn has(&self, token: &[u8]) -> bool {
         let digest_of_token = digest(&SHA256, token);
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,7 +32,7 @@ struct RoundRobin {
     next: AtomicUsize,
     /// The worker that closes the next idle connection. Separate from `next`: if accepts and
     /// failures alternated between two workers, the first would get all connections, and the second
-    /// all commands to close one.
+    /// all commands to close a connection.
     next_to_close: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -96,7 +96,7 @@ impl RoundRobin {
     fn hand_over(&self, protocol: &Protocol, accepted: Accepted) -> io::Result<()> {
         let socket = match accepted {
             Accepted::Tcp(stream, peer) => {
-                // `TCP_NODELAY`: an answer must not wait until the previous one is acknowledged.
+                // `TCP_NODELAY`: an answer must not wait until the previous answer is acknowledged.
                 stream.set_nodelay(true)?;
                 NewSocket::Tcp(stream.into_std()?, peer)
             }

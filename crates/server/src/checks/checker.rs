@@ -33,7 +33,8 @@ pub(crate) enum Failure {
 pub(crate) struct Call<'a> {
     /// When the request was complete or, if it never is, when its first part was read.
     pub(crate) received: Received,
-    /// The `traceparent` of the proxy's own call; empty without one, and if no spans are recorded.
+    /// The `traceparent` of the proxy's own call; empty if the call has none, and if no spans are
+    /// recorded.
     pub(crate) traceparent: &'a [u8],
     pub(crate) via: Via,
 }

@@ -176,8 +176,8 @@ impl Tls {
         }
     }
 
-    /// Begins TLS on a connection, for gRPC or for HTTP. Returns the peer's certificate, too, if it
-    /// has shown one.
+    /// Begins TLS on a connection, for gRPC or for HTTP. Returns the peer's certificate, too, if
+    /// the peer has shown a certificate.
     pub(crate) async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,

@@ -168,7 +168,8 @@ impl Exchange<'_> {
         Self: 'r,
     {
         let Original { method, host, path, client } = self.original;
-        // No peer and no certificate: the headers tell of none, and any client could send one.
+        // No peer and no certificate: no header of the proxy names them, and any client could send
+        // such a header.
         Request {
             method,
             host,
@@ -218,8 +219,9 @@ impl WaitingCheck for Exchange<'_> {
     }
 }
 
-/// The answer with a verdict. An allowed request gets every header that the policy may set: one
-/// without a value is empty, so that a proxy that copies it always replaces what a client has sent.
+/// The answer with a verdict. An allowed request gets every header that the policy may set: a
+/// header without a value is empty, so that a proxy that copies it always replaces what a client
+/// has sent.
 fn encode(
     checker: &Checker,
     verdict: &Verdict<'_>,

@@ -81,8 +81,8 @@ impl Profile {
         }
     }
 
-    /// Whether a header of a question is not one of its client: it belongs to this profile, or to
-    /// the question itself.
+    /// Whether a header of a question does not come from the client: it belongs to this profile, or
+    /// to the question itself.
     pub(super) fn owns(self, name: &HeaderName) -> bool {
         *name == HOST
             || self.names().is_some_and(|names| {

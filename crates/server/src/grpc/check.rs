@@ -168,7 +168,7 @@ fn encode(
 }
 
 /// The certificate of the client: whole if Envoy sends it (`include_peer_certificate`), since it
-/// may have more names than the one in `source.principal`.
+/// may have more names than the name in `source.principal`.
 fn certificate<'a>(decoded: &CheckRequest<'a>) -> Option<Certificate<'a>> {
     match (decoded.certificate, decoded.principal) {
         (b"", b"") => None,

@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: its limits, and the loop that reads and answers requests.
+//! An HTTP/2 connection: its limits, and the loop that reads and answers requests.
 //!
 //! A connection that has data gets a *turn* (see `turns`): it reads up to 64 KiB, answers the
 //! requests in them in *batches* of at most [`BATCH`], and sends the answers of a batch in a
@@ -32,7 +32,7 @@ use crate::checks::options::Options;
 use crate::checks::registry::{Mode, RegisteredConnection};
 
 /// Maximum number of requests that are answered together. A larger batch saves system calls; in a
-/// smaller one the first request waits less. Chosen, not measured: at a few microseconds each
+/// smaller batch the first request waits less. Chosen, not measured: at a few microseconds each
 /// (November 2026; `make bench BENCH=wire`), 64 take some hundred microseconds.
 const BATCH: usize = 64;
 /// After a turn whose answers took this long, a connection queues before it reads again, so that
@@ -41,7 +41,7 @@ const BATCH: usize = 64;
 /// others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
-/// small messages. It limits the memory that unfinished messages of one connection occupy. Chosen,
+/// small messages. It limits the memory that unfinished messages of a connection occupy. Chosen,
 /// not measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message has some hundred bytes to a
@@ -299,7 +299,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 Poll::Ready(Some(Ok(stream))) => self.batch.push(stream),
                 Poll::Ready(Some(Err(error))) => {
                     // `h2` has found the error in the peer's bytes. With ENHANCE_YOUR_CALM, they
-                    // are valid, but exceed one of its limits.
+                    // are valid, but exceed a limit of `h2`.
                     if error.is_library() && error.reason() != Some(Reason::ENHANCE_YOUR_CALM) {
                         self.report(WrongProtocol::InvalidHttp2);
                     }

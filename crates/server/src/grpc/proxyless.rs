@@ -8,7 +8,7 @@ use envoy::CheckRequest;
 pub(super) const CONTENT_TYPE: Header<'static> =
     Header { name: b"content-type", value: b"application/grpc" };
 
-/// No host has this name, so the request is denied as one with an invalid host.
+/// No host has this name, so the request is denied as a request with an invalid host.
 const NO_HOST: &[u8] = b"?";
 
 /// The host of a request. gRPC servers leave the field `host` out, but may send `:authority` among

@@ -27,7 +27,7 @@ use crate::checks::notices::FIRST_BYTES;
 /// KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and
 /// writes: 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
 const MAX_TURN: usize = 64 << 10;
-/// Bytes of a connection's first turn, and of a turn after one whose streams were mostly reset.
+/// Bytes of a connection's first turn, and of a turn after a turn whose streams were mostly reset.
 /// They hold 70 resets, which take 100 µs. After a turn with requests, the next is twice as long.
 const MIN_TURN: usize = 2 << 10;
 
