@@ -77,7 +77,7 @@ impl PublicKey {
     /// Parses a public key in PEM.
     ///
     /// # Errors
-    /// If the text is not such a key, or has more than one.
+    /// If the text is not such a key, or has several keys.
     pub fn from_pem(pem: &[u8]) -> Result<Self, KeyError> {
         let mut keys = SubjectPublicKeyInfoDer::pem_slice_iter(pem);
         let der = keys.next().and_then(Result::ok).ok_or(KeyError::Public)?;
@@ -166,7 +166,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// PEM has lines of 64 characters; the DER form of these keys fits in one.
+/// PEM has lines of 64 characters; the DER form of these keys fits in one line.
 fn pem(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", BASE64_STANDARD.encode(der))
 }

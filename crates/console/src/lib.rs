@@ -4,7 +4,7 @@
 //! rendered on a thread of low priority, not on that of the admin listener, which also answers
 //! probes, nor on a worker thread. Only counters and status are read on the thread of the admin
 //! listener: worker threads take the same locks, and a thread of low priority may lose the
-//! processor while it holds one.
+//! processor while it holds a lock.
 //!
 //! * `site`: the requests that are answered, the headers of the answers, and the bounded queue to
 //!   the thread that renders;
@@ -42,7 +42,7 @@ pub struct Sources {
     pub pages: Arc<PageSources>,
     /// The active policy.
     pub policy: ActivePolicy,
-    /// The shadow policy, if one is configured.
+    /// The shadow policy, if any.
     pub shadow: Option<ActivePolicy>,
     /// The last denials.
     pub denials: Option<Arc<RecentDenials>>,

@@ -1,5 +1,5 @@
-//! Findings about the configuration of a proxy. Each crate that checks one has its own kinds:
-//! [`finding_kinds`](crate::finding_kinds) defines them.
+//! Findings about the configuration of a proxy. Each crate that checks such a configuration has its
+//! own kinds: [`finding_kinds`](crate::finding_kinds) defines them.
 
 use std::fmt;
 use std::path::Path;

@@ -12,14 +12,14 @@ pub struct Hints {
 }
 
 /// The mapping as messages call it; keys of other systems, in lower case; the key of this format
-/// with the same meaning, if there is one; and the help. An empty help is ``did you mean `KEY`?``.
+/// with the same meaning, if any; and the help. An empty help is ``did you mean `KEY`?``.
 pub type KeyHint = (&'static str, &'static [&'static str], Option<&'static str>, &'static str);
 
 impl Hints {
     /// No hints: only similar keys are suggested.
     pub const NONE: Self = Self { keys: &[], wrong_types: &[] };
 
-    /// For a key of another system: the key that was meant, if there is one, and the help.
+    /// For a key of another system: the key that was meant, if any, and the help.
     pub(crate) fn foreign_key(
         &self,
         mapping: &str,

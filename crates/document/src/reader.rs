@@ -80,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// The same, where any key of a mapping may be a misplaced secret: no message shows one.
+    /// The same, where any key of a mapping may be a misplaced secret: no message shows a key.
     #[must_use]
     pub fn hiding_keys(self) -> Self {
         Self { hides_keys: true, ..self }

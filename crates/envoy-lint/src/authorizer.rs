@@ -26,7 +26,7 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a person may wait while rolegate hangs.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A filter that authorizes, and one of its possible configurations.
+/// A filter that authorizes, and a configuration that it may have.
 #[derive(Debug)]
 pub(crate) struct Authorizer<'n> {
     pub(crate) view: View<'n>,

@@ -199,7 +199,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         let cluster = names.first().and_then(|name| self.clusters.get(name));
         if let Some(config) = cluster.and_then(|cluster| cluster.get("cluster_type/typed_config")) {
             names.extend(config.texts_of("clusters").unwrap_or_default());
-            // Retries choose another cluster of a composite one.
+            // Retries choose another cluster of a composite cluster.
             let composed = config.list("sub_clusters");
             names.extend(composed.iter().filter_map(|cluster| cluster.text_of("name")));
         }
@@ -215,7 +215,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         endpoints.flat_map(addresses).chain(eds.map(|name| format!("eds {name}"))).collect()
     }
 
-    /// The protected cluster that has one of these addresses.
+    /// The protected cluster that has any of these addresses.
     fn cluster_with_address(&self, addresses: &BTreeSet<String>) -> Option<&'n str> {
         let mut clusters = self.addresses.iter();
         clusters.find(|(_, protected)| !protected.is_disjoint(addresses)).map(|(name, _)| *name)

@@ -41,7 +41,7 @@ pub(crate) struct Filter<'n> {
     pub(crate) view: View<'n>,
     /// The configuration beside the filter's name, or all discovered configurations of that name.
     pub(crate) configs: Vec<View<'n>>,
-    /// The configuration that Envoy uses until it gets another one.
+    /// The configuration that Envoy uses until it gets another.
     pub(crate) default: Option<View<'n>>,
     /// The reference to a configuration that is not in the file.
     pub(crate) unseen: Option<View<'n>>,

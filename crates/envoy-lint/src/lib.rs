@@ -156,7 +156,7 @@ fn visible(text: &str) -> String {
 }
 
 /// The setting at this path, unless it is missing or `false`. A value that cannot be read counts as
-/// `true`, which is the unsafe one.
+/// `true`, which is the unsafe value.
 fn setting_unless_false<'n>(view: &View<'n>, path: &str) -> Option<View<'n>> {
     view.get(path).filter(|value| value.boolean() != Some(false))
 }

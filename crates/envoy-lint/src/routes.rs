@@ -184,7 +184,7 @@ pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
 }
 
 /// Whether routes may have different configurations of this filter: a virtual host or a part of it
-/// has one.
+/// has such a configuration.
 pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
     let mut parts = values_below(view, &["virtual_hosts"]);
     if parts.is_empty() {

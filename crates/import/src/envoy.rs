@@ -99,8 +99,8 @@ fn find_chains<'n>(view: &View<'n>, mut around: Around<'n>, chains: &mut Vec<Cha
     }
 }
 
-/// The chain to import: the only chain with an RBAC filter in any form, of the listener in the
-/// options if they name one.
+/// The chain to import: the only chain with an RBAC filter in any form. If the options name a
+/// listener, only its chains count.
 fn choose_chain<'n>(
     root: &View<'n>,
     mut chains: Vec<Chain<'n>>,

@@ -23,7 +23,7 @@ pub(crate) enum Expr {
         under: Box<Expr>,
         over: Box<Expr>,
         /// With the effect `Wider`, the user has accepted an `under` that holds slightly too often.
-        /// With `Same`, `under` needs no note: another one describes the requests that it lacks.
+        /// With `Same`, `under` needs no note: another note describes the requests that it lacks.
         note: Note,
         /// Whether `--allow-wider` would import a wider `under`.
         allow_wider_helps: bool,
@@ -330,7 +330,8 @@ pub(crate) trait Notes {
         self.between(Expr::never(), Expr::always(), message)
     }
 
-    /// A condition in CEL; one that cannot be expressed if a policy cannot have it.
+    /// A condition in CEL. If a policy cannot have it, it becomes a condition that cannot be
+    /// expressed.
     fn when(&self, when: When, doubt: impl IntoIterator<Item = Doubt>) -> Expr {
         match when.check() {
             Ok(()) => Expr::When(when, doubt.into_iter().collect()),

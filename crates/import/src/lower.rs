@@ -109,7 +109,7 @@ pub(crate) fn roles(
 }
 
 /// Adds the `deny` rules. Returns conditions that each allowed request must meet: a denial of all
-/// requests outside a set becomes a condition on the allowed ones.
+/// requests outside a set becomes a condition on the allowed requests.
 fn add_deny_rules(
     original: &Original,
     rules: &mut Vec<(Rule, Caller)>,
@@ -244,7 +244,7 @@ impl Rule {
         Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths, when }
     }
 
-    /// Merges another rule into this one if they differ in one part only. Returns whether it did.
+    /// Merges another rule into this rule if they differ in one part only. Returns whether it did.
     fn merge(&mut self, other: &Self) -> bool {
         if (&self.name, self.is_deny, &self.when) != (&other.name, other.is_deny, &other.when) {
             return false;

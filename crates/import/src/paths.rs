@@ -120,7 +120,7 @@ fn prefix(text: &str) -> PathSet {
     let Some((folder, start)) = parts.filter(|_| !text.contains(['?', '#'])) else {
         return PathSet::exactly(Vec::new());
     };
-    // A path in the folder has a canonical form if and only if the folder has one.
+    // A path in the folder has a canonical form if and only if the folder has a canonical form.
     let Some(path) = canonical(&format!("{folder}/x")) else {
         return PathSet::exactly(Vec::new());
     };

@@ -19,7 +19,7 @@ pub(crate) struct Source {
     /// The name in the original.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The claim with the groups, once a condition uses one.
+    /// The claim with the groups, once a condition uses such a claim.
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
     /// Holds for requests whose credentials from this source were verified before the current
     /// filter.
@@ -171,7 +171,7 @@ impl Sources {
         self.if_verified(view, source, expr)
     }
 
-    /// The condition that the caller is one of these; `None` if there is none that is true or false
+    /// The condition that holds for these callers alone; `None` if no condition is true or false
     /// for each caller.
     pub(crate) fn caller_condition(&self, caller: &Caller) -> Option<When> {
         let has_basic = self.all.iter().any(|source| source.issuer().is_none());
@@ -248,7 +248,7 @@ impl Sources {
     }
 
     /// The callers whose claim is a list with `value`. The claim becomes the source's group claim;
-    /// `None` if another one is, or if no group has this name.
+    /// `None` if another claim already is, or if no group has this name.
     pub(crate) fn use_claim_as_groups(
         &self,
         view: &View<'_>,
@@ -278,7 +278,7 @@ impl Sources {
         self.note_once(view.note(Effect::Unexpected, message));
     }
 
-    /// Adds a note, unless there is one with its message.
+    /// Adds a note, unless there is a note with its message.
     pub(crate) fn note_once(&self, note: Note) {
         let mut notes = self.notes.borrow_mut();
         if notes.iter().all(|n| n.message != note.message) {

@@ -46,7 +46,7 @@ pub(crate) fn any_segment() -> Segment {
 }
 
 /// Whether a rule that matches this text matches no other spelling of it, such as a percent-encoded
-/// one.
+/// spelling.
 pub(crate) fn has_single_spelling(text: &str) -> bool {
     !text.contains([
         '%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"',

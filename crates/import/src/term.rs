@@ -186,7 +186,7 @@ impl Term {
     }
 }
 
-/// Whether each item is covered by one in `cover`; `None` matches everything.
+/// Whether each item is covered by an item of `cover`; `None` matches everything.
 fn covers_all<T>(cover: Option<&[T]>, items: Option<&[T]>, covers: fn(&T, &T) -> bool) -> bool {
     cover.is_none_or(|cover| {
         items.is_some_and(|items| items.iter().all(|item| cover.iter().any(|c| covers(c, item))))
@@ -283,7 +283,7 @@ fn ends(glob: &Glob) -> (&str, &str) {
     (glob.0.first().map_or("", |piece| piece), glob.0.last().map_or("", |piece| piece))
 }
 
-/// Whether two sets of paths may have one in common.
+/// Whether two sets of paths may have a path in common.
 fn paths_may_overlap(a: &[Pattern], b: &[Pattern]) -> bool {
     a.iter().any(|a| b.iter().any(|b| patterns_may_overlap(a, b)))
 }

@@ -8,7 +8,7 @@ use condition::{Condition, Constant, NamedConditions};
 
 use crate::note::Note;
 
-/// A condition of a rule, or a part of one.
+/// A condition of a rule, or a part of a condition.
 ///
 /// It is false, not an error, where the original's condition does not hold because a header, a
 /// claim or a token is absent. So its negation means what it means in the original.
@@ -136,7 +136,7 @@ pub(crate) struct Claim {
     pub(crate) is_there: When,
 }
 
-/// A claim by the names that lead to it; the claim itself has the last one.
+/// A claim by the names that lead to it; the claim itself has the last name.
 pub(crate) fn claim(names: &[&str]) -> Claim {
     let (mut value, mut guards) = ("claims".to_owned(), Vec::new());
     for name in names {

@@ -1,7 +1,7 @@
 //! The library's memory allocator: Envoy's, except for large blocks. Those are mapped, so that the
 //! system gets them back when they are freed.
 //!
-//! Envoy's allocator (tcmalloc) keeps freed memory: the 19 MiB of one argon2id hash, or a replaced
+//! Envoy's allocator (tcmalloc) keeps freed memory: the 19 MiB of an argon2id hash, or a replaced
 //! policy, stayed resident for ever. With `policies/people` the library added 23 MiB to Envoy, of
 //! which these were 19 (2026-11-22). mimalloc 3 beside it returned them, but took 12 MiB for
 //! itself.
@@ -29,7 +29,7 @@ fn is_mapped(size: usize, align: usize) -> bool {
 }
 
 // SAFETY: a block is mapped if its layout says so, and freed by the same rule: `Layout` is the same
-// in all calls for one block. A mapping is aligned to a page, and unused by others.
+// in all calls for a block. A mapping is aligned to a page, and unused by others.
 unsafe impl GlobalAlloc for LargeBlocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(layout.size(), layout.align()) {

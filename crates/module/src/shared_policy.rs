@@ -84,7 +84,7 @@ impl SharedPolicy {
         load(settings).map(drop)
     }
 
-    /// The policies in use. `None` while another thread starts one: that may take seconds.
+    /// The policies in use. `None` while another thread starts a policy: that may take seconds.
     pub(crate) fn try_all() -> Option<Vec<Arc<Self>>> {
         let policies = match SHARED_POLICIES.try_lock() {
             Ok(policies) => policies,

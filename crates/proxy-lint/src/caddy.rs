@@ -68,7 +68,7 @@ struct Lint {
     identity_headers: BTreeSet<String>,
 }
 
-/// The matcher of a directive: a path or a name; empty without one.
+/// The matcher of a directive: a path or a name; empty if there is none.
 fn matcher(directive: &Directive) -> &str {
     let argument = directive.arg(0);
     if argument.starts_with(['/', '@']) { argument } else { "" }
@@ -107,9 +107,9 @@ impl Lint {
         directive.inner().iter().for_each(|inner| self.trusted_proxies(inner));
     }
 
-    /// A site, or a block with directives of one. In `route` they run as written; elsewhere Caddy
-    /// sorts them: what changes the path, `forward_auth`, `request_header`, then blocks and proxies.
-    /// Returns the directives that have run at its end.
+    /// A site, or a block with directives of a site. In `route` they run as written; elsewhere
+    /// Caddy sorts them: what changes the path, `forward_auth`, `request_header`, then blocks and
+    /// proxies. Returns the directives that have run at its end.
     fn group<'d>(&mut self, group: &'d Directive, before: &Before<'d>) -> Before<'d> {
         let mut before = before.clone();
         if group.name == "handle_path" && !before.checks.is_empty() {

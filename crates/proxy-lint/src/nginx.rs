@@ -111,7 +111,7 @@ impl Lint {
         if !protects {
             return;
         }
-        // Where each location asks rolegate, it does not matter which one a path reaches.
+        // Where each location asks rolegate, it does not matter which location a path reaches.
         let is_open =
             self.findings.iter().skip(earlier).any(|finding| finding.kind == Kind::Unprotected);
         for name in ["underscores_in_headers", "merge_slashes"] {

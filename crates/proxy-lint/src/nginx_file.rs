@@ -18,7 +18,7 @@ enum Token {
     Close,
 }
 
-/// Reads a configuration. Files are found relative to the first one, as nginx finds them relative
+/// Reads a configuration. Files are found relative to the first file, as nginx finds them relative
 /// to the folder of its main configuration.
 pub(crate) struct Reader<'f> {
     files: &'f dyn Files,
@@ -127,7 +127,7 @@ impl<'f> Reader<'f> {
 }
 
 /// Whether a name matches a pattern of `*` and `?`. A pattern with other characters of the shell
-/// matches each name: a file too many is read, rather than one too few.
+/// matches each name: a file too many is read, rather than a file too few.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,

@@ -11,7 +11,7 @@ impl<'d> Scope<'d> {
         Self(vec![directives])
     }
 
-    /// A block in this one.
+    /// The scope of a block inside this scope.
     pub(crate) fn inner(&self, block: &'d Directive) -> Self {
         let mut blocks = self.0.clone();
         blocks.push(block.inner());

@@ -29,8 +29,8 @@ pub struct Literal {
     pub is: Truth,
 }
 
-/// The value that a condition must have. A condition that cannot be computed, such as one about a
-/// claim that a token lacks, is neither true nor false.
+/// The value that a condition must have. A condition that cannot be computed, such as a condition
+/// about a claim that a token lacks, is neither true nor false.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truth {

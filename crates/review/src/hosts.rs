@@ -109,7 +109,7 @@ fn unnamed_labels(scopes: &BTreeSet<&Scope>, scope: &Scope, labels: &[HostLabel]
 }
 
 /// The scopes, and their intersections. Scopes that differ only in the names of placeholders are
-/// one, with the names that come first.
+/// merged, with the names that come first.
 fn with_intersections<'r>(
     scopes: impl IntoIterator<Item = &'r Scope>,
 ) -> Result<BTreeMap<HostsOfScope, Scope>, TooComplex> {

@@ -1,5 +1,5 @@
 //! Representatives of all values that a part of a condition can have. For each combination of truths
-//! that its comparisons with constants can have, one of the representatives has it.
+//! that its comparisons with constants can have, a representative has it.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ pub(crate) const NO_PLACE: &str = "/";
 /// The maximum number of representatives of one part.
 const MAX_STATES: usize = 4096;
 
-/// The values that a part of a condition can have, if it has one.
+/// The values that a part of a condition can have, where it has a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Universe {
     /// True or false, and never without a value.
@@ -58,7 +58,7 @@ pub(crate) struct Constants {
 }
 
 impl Universe {
-    /// The values of an expression; `None` for one without representatives.
+    /// The values of an expression; `None` for an expression without representatives.
     pub(crate) fn of_term(term: &Expression) -> Option<Self> {
         Some(match term {
             Expression::Attribute(attribute) => match attribute {

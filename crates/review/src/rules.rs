@@ -10,8 +10,8 @@ use crate::callers::{CallerKind, Holding, Side, SourceCallers, is_user};
 use crate::cells::CallerPattern;
 use crate::interned::{ChangedVariables, Conditions, Places};
 
-/// A rule that callers of a kind can have. There is one for each of its hosts or paths if
-/// conditions have placeholders of these, and one for each way in which the callers have its role.
+/// A rule that callers of a kind can have. It occurs once for each of its hosts or paths if
+/// conditions have placeholders of these, and once for each way in which the callers have its role.
 pub(crate) struct CallerRule<'p> {
     /// Whether it is a rule of the new policy.
     pub(crate) is_new: bool,
@@ -306,7 +306,7 @@ impl<'p> ComparedRules<'p> {
     }
 }
 
-/// Some hosts and paths of a rule. Its conditions have one value for all of them.
+/// Some hosts and paths of a rule. Its conditions have the same value for all of them.
 struct Part<'p> {
     scopes: Vec<&'p Scope>,
     patterns: Vec<&'p Pattern>,

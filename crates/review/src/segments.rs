@@ -1,6 +1,6 @@
 //! Representatives of the segments that globs distinguish.
 //!
-//! All globs read a segment at the same time, character by character, as one automaton. A
+//! All globs read a segment at the same time, character by character, like a single automaton. A
 //! breadth-first search over its states finds a shortest segment for each set of globs that some
 //! segment matches.
 

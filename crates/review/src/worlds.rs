@@ -56,7 +56,7 @@ struct Class {
     truths: World,
     /// Whether it is an object, so that it can have members.
     is_object: bool,
-    /// Whether these may be values of a member although the value of which it is one is no object.
+    /// Whether these may be values of a member although the value with this member is no object.
     is_orphan: bool,
 }
 
@@ -343,8 +343,8 @@ impl Terms {
         })
     }
 
-    /// The number of a term. `add` adds the constants it is compared with; it is false if one has
-    /// no representatives.
+    /// The number of a term. `add` adds the constants it is compared with; it is false if a
+    /// constant has no representatives.
     fn term(
         &mut self,
         expression: &Expression,

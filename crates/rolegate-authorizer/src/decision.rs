@@ -106,7 +106,7 @@ impl Denied {
         self.reason
     }
 
-    /// The `deny` rule that matches, as `role: rule`, if one does.
+    /// The `deny` rule that matches, as `role: rule`, if any.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {
         self.rule.as_deref()

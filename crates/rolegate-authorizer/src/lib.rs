@@ -70,7 +70,7 @@ impl Authorizer {
     /// policy.
     ///
     /// The keys of tokens come from the files of the policy. A token of an issuer whose keys have a
-    /// URL is denied (401, `keys_unavailable`), and so is one that must be introspected.
+    /// URL is denied (401, `keys_unavailable`), and so is a token that must be introspected.
     pub fn authorize(&self, request: &Request<'_>) -> Decision {
         let (now, lines) = (request.time_or_now(), request.lines());
         let mut scratch = Scratch::default();
@@ -146,7 +146,7 @@ impl Authorizer {
         &self.warnings
     }
 
-    /// The revision of the policy: the same for the same files on every machine, and the one in
+    /// The revision of the policy: the same for the same files on every machine, and the same as in
     /// rolegate's decision log.
     #[must_use]
     pub fn revision(&self) -> &str {

@@ -61,7 +61,7 @@ impl Authorizer {
     /// ```
     ///
     /// # Errors
-    /// If there is no file, or one of them is not valid.
+    /// If there is no file, or a file is not valid.
     pub fn from_files<P: Into<PathBuf>, C: Into<Vec<u8>>>(
         files: impl IntoIterator<Item = (P, C)>,
     ) -> Result<Self, LoadError> {

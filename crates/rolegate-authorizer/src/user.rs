@@ -55,7 +55,7 @@ impl User {
     }
 
     /// The subject. The inner error is that of the user's requests: the policy lists its users, and
-    /// lacks this one.
+    /// lacks this user.
     pub(crate) fn subject(
         &self,
         authorizer: &Authorizer,

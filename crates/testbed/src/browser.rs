@@ -189,7 +189,7 @@ impl Browser {
     }
 
     /// The events so far that should not occur: errors and warnings, violations of a policy, and
-    /// requests to other addresses than this one.
+    /// requests to other addresses than `origin`.
     pub fn complaints(&self, origin: &str) -> Vec<String> {
         let wrong = self.events.iter().filter(|event| is_wrong(event, origin));
         wrong.map(ToString::to_string).collect()

@@ -1,6 +1,6 @@
 //! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced
-//! by free ones. It may have several listeners, each with settings and authorization services of
-//! its own.
+//! by free addresses. It may have several listeners, each with settings and authorization services
+//! of its own.
 
 #![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
 
@@ -54,7 +54,7 @@ pub struct Module {
     pub folder: PathBuf,
     /// The policy.
     pub policy: PathBuf,
-    /// The file that all decisions are logged to; `None` to log denied ones to standard output, as
+    /// The file that all decisions are logged to; `None` to log only denials to standard output, as
     /// shipped.
     pub decisions: Option<PathBuf>,
     /// More lines of its configuration, such as `hash-timeout: 1s`.

@@ -155,8 +155,8 @@ pub fn credentials_header(
 }
 
 /// The path that rolegate received, if the proxy has turned the invalid path of the case into a
-/// valid one: normalisation turns `/../people` into `/people`. The request must then get the result
-/// of the valid path.
+/// valid path: normalisation turns `/../people` into `/people`. The request must then get the
+/// result of the valid path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)

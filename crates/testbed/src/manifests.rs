@@ -114,8 +114,8 @@ fn run_script(script: &str, what: &str, text: &str) -> Result<String, Failed> {
     good(done, what)
 }
 
-/// Python with the schemas: from their virtual environment, or from the folder they were installed
-/// into without one.
+/// Python with the schemas: from their virtual environment; without such an environment, from the
+/// folder that they were installed into.
 fn python() -> Result<Command, Failed> {
     let schemas = repository().join(".tools/kubernetes-validate-1.37.0");
     let python = schemas.join("bin/python3");

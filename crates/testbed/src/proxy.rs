@@ -1,5 +1,6 @@
-//! A real nginx, HAProxy, Caddy or Traefik with its configuration under `deploy/`, in which addresses are
-//! replaced by free ones. [`ProxyStack`] is one with rolegate beside it.
+//! A real nginx, HAProxy, Caddy or Traefik with its configuration under `deploy/`, in which
+//! addresses are replaced by free addresses. [`ProxyStack`] is such a proxy with rolegate beside
+//! it.
 
 mod stack;
 

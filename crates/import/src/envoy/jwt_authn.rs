@@ -64,7 +64,7 @@ fn keys(provider: &View<'_>) -> Option<Keys> {
 pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
     const KNOWN: &str = "@type providers rules requirement_map filter_state_rules \
                          bypass_cors_preflight strip_failure_response stat_prefix";
-    // The routes of the rules before the current one. A rule decides only if none of them matches.
+    // The routes of the rules before the current rule. A rule decides only if none of them matches.
     let mut earlier: Vec<Expr> = Vec::new();
     // For each source, the conditions under which Envoy has verified its tokens.
     let mut verified: Vec<Vec<Expr>> = vec![Vec::new(); original.sources.all.len()];

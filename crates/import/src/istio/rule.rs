@@ -259,7 +259,7 @@ impl Reader<'_> {
         Expr::Between { under, over, note, allow_wider_helps: false }
     }
 
-    /// The audience of a token. To Istio, one of several is none.
+    /// The audience of a token. For Istio, an audience among several is none.
     fn audience(&self, item: &View<'_>, text: &str) -> Expr {
         let sources = self.sources.indices_of_issuers(|_| true);
         if sources.is_empty() {

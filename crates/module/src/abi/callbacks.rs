@@ -226,7 +226,7 @@ callbacks! {
     scheduler_delete: fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
 }
 
-/// Stream, where the address goes: whether it has one. New in 1.40.
+/// Stream, where the address goes: whether it has an address. New in 1.40.
 pub(crate) type DirectAddress = unsafe extern "C" fn(Object, *mut Buffer) -> bool;
 
 static LOADED: OnceLock<Callbacks> = OnceLock::new();

@@ -143,7 +143,7 @@ impl Message {
         }
     }
 
-    /// The parts of the body, first the buffered one. If an earlier filter has buffered the body
+    /// The parts of the body, first the buffered part. If an earlier filter has buffered the body
     /// and passes it on as a whole, both parts are the same bytes: then only the buffered part.
     fn parts(&self) -> impl Iterator<Item = u32> + use<> {
         let is_body_buffered = match self.side {

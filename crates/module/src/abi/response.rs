@@ -114,7 +114,7 @@ impl<F: Filter> Response<'_, F> {
 
     fn trailers(&mut self) -> u32 {
         if self.slot.response.get() == ResponsePhase::Buffering {
-            // Envoy appends to a body here only if there is one.
+            // Here Envoy appends only to an existing body.
             if self.message.body_size() > 0 {
                 self.change();
             } else {

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
 /// pipeline may build twice within a second. Before 1970, `runtime::clock` returns `Duration::MAX`,
-/// and this is `None`: after the revision `u64::MAX`, no bundle could have a greater one.
+/// and this is `None`: after the revision `u64::MAX`, no bundle could have a greater revision.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -95,7 +95,7 @@ fn warn_of_size(path: &Path, bundle: &Bundle, output: &Output) {
 }
 
 /// Fails if `path` is a file that is neither an older bundle nor the same bundle: servers do not
-/// replace a bundle by an older one.
+/// replace a bundle by an older bundle.
 fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
     if !path.is_file() {
         return Ok(());

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &DecideArgs, output: &Output) -> Result<Exit, CommandErr
     Ok(Exit::Arguments)
 }
 
-/// Decides the lines from the current one on.
+/// Decides the lines from the current line on.
 fn decide(
     authorizer: &Authorizer,
     lines: &mut Lines<'_>,

@@ -5,7 +5,7 @@ use crate::cli::{DiffArgs, DiffFormat, Format};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Prints what the new policy allows and the old one does not, and vice versa.
+/// Prints what the new policy allows and the old policy does not, and vice versa.
 pub(crate) fn run(args: &DiffArgs, output: &mut Output) -> Result<Exit, CommandError> {
     if args.output == DiffFormat::Json {
         output.format = Format::Json;

@@ -177,7 +177,7 @@ impl LoggedDecision {
             _ => explainer.explain(&request, caller.clone(), now),
         };
         let fixes = fix.then(|| match self.outcome.inexact {
-            // A grant to a hash would be one to nobody, or to whoever has this name.
+            // A grant to a hash would be a grant to nobody, or to whoever has the hash as a name.
             true => Fixes { needed: vec![NOT_MASKED.to_owned()], ..Fixes::default() },
             false => explainer.fixes(&request, caller, &explanation, (true, now)),
         });
@@ -449,7 +449,7 @@ impl LoggedDecision {
     /// What the request used, for a review.
     pub(super) fn access(&self) -> LoggedAccess<'_> {
         let user = self.user.as_deref();
-        // A mask leaves out the name or puts a hash in its place; one of paths does neither.
+        // A mask leaves out the name or puts a hash in its place; a mask of paths does neither.
         let is_user_masked =
             self.masked && user.map_or(self.scheme.is_some(), |user| user.starts_with(HASHED_USER));
         LoggedAccess {

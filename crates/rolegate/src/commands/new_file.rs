@@ -29,7 +29,7 @@ impl NewFile {
             let result = fchown(new, Some(old.uid()), Some(old.gid()))
                 .or_else(|_| fchown(new, None, Some(old.gid())));
             let current = new.metadata()?;
-            // Another group must not get the permissions of the old one.
+            // Another group must not get the permissions of the old group.
             let mut mode = old.mode() & 0o777;
             if current.gid() != old.gid() {
                 mode &= !0o070;

@@ -71,7 +71,7 @@ fn is_user_name(file: &Path, user: &str) -> bool {
 }
 
 /// How this user's password is hashed; for a new user, the most frequent algorithm of the file, and
-/// of equally frequent ones the first.
+/// of equally frequent algorithms the first.
 fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     let is_new = users.iter().all(|u| *u.name != *user);
     let users = users.iter().filter(|u| is_new || *u.name == *user);

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
     let compiled = args.policy.load(output)?;
     let mut lines = DecisionLines::open(&args.log)?;
     let mut replay = Replay::default();
-    // A log that cannot be read to its end has another exit code than one that cannot be opened.
+    // A log that cannot be read to its end has another exit code than a log that cannot be opened.
     while let Some((number, decision)) = lines.next_decision().map_err(CommandError::failed)? {
         replay.add(number, &decision, &compiled.authorizer);
     }

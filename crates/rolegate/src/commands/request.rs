@@ -121,7 +121,7 @@ pub(super) fn caller(
     Ok((ExplainedSubject::FromRequest, header))
 }
 
-/// Why a text is not one token.
+/// Why a text is not a single token.
 fn token_problem(token: &str) -> Option<&'static str> {
     if token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) {
         Some("the token alone, without `Bearer ` before it")

@@ -16,7 +16,7 @@ use crate::output::Output;
 /// The maximum number of different requests: they are kept in memory.
 const MAX_REQUESTS: usize = 1_000_000;
 
-/// Prints the policy, then the rules of the present one that decided no request.
+/// Prints the policy, then the rules of the present policy that decided no request.
 pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, CommandError> {
     output.format = args.policy.output;
     let present = args.policy.path.given().map(|_| args.policy.load(output)).transpose()?;
@@ -147,7 +147,7 @@ struct Suggested {
     /// roles by name. So `roles_from_token` must be `false`: a list with the present roles would be
     /// an error, and without a list tokens could give the suggested roles.
     roles_from_token: Vec<String>,
-    /// Number of conditions of the present policy: the suggested one has none.
+    /// Number of conditions of the present policy: the suggested policy has none.
     conditions: usize,
     unused: Vec<UnusedRule>,
     unreadable: u64,

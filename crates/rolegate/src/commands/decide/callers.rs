@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::request_line::{InvalidRequest, RequestLine, json_error};
 
-/// Callers that are kept: a batch has the same ones again and again, and to resolve their roles and
-/// headers takes longer than a decision.
+/// Callers that are kept: a batch has the same callers again and again, and to resolve their roles
+/// and headers takes longer than a decision.
 const MAX_CALLERS: usize = 4_096;
 /// Maximum size of the text that identifies a caller that is kept, in bytes.
 const MAX_KEY: usize = 4 << 10;
@@ -64,7 +64,7 @@ fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u
     key.push(u8::from(is_of_cluster));
     let names = [request.user.as_deref(), request.issuer.as_deref()];
     let texts = [request.groups, request.roles, request.claims].map(|json| json.map(RawValue::get));
-    // It names the actor, where the policy requires one.
+    // The certificate names the actor, where the policy requires an actor.
     let names_of_certificate = request.certificate.iter().flatten().map(|name| Some(&**name));
     for text in names.into_iter().chain(texts).chain(names_of_certificate) {
         // Not the length of a text.

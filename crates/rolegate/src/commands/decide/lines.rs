@@ -7,7 +7,7 @@ pub(super) const MAX_LINE: usize = 1 << 20;
 /// Bytes that are read and written at a time.
 pub(super) const BUFFER: usize = 64 << 10;
 
-/// Lines and the current one of them.
+/// Lines, and the current line.
 pub(super) struct Lines<'a> {
     source: BufReader<StdinLock<'a>>,
     line: Vec<u8>,
@@ -31,7 +31,7 @@ impl<'a> Lines<'a> {
         Self { source, line: Vec::new(), is_whole: true, number: 0 }
     }
 
-    /// Reads the next line. Returns whether there is one.
+    /// Reads the next line. Returns whether there is a next line.
     pub(super) fn read_next(&mut self) -> io::Result<bool> {
         self.line.clear();
         let size = (&mut self.source).take(MAX_LINE as u64).read_until(b'\n', &mut self.line)?;
