@@ -25,8 +25,8 @@ pub(crate) enum Trust {
 
 /// A way to know the caller of a request.
 pub(crate) enum Authentication<'r> {
-    /// By its credentials. Unless they are in a cache, another thread verifies them. Has the result
-    /// after that.
+    /// By its credentials. Unless they are in a cache, another thread verifies them. After that,
+    /// this has the result.
     Deferred(Option<&'r VerificationResult>),
     /// By its credentials, which this thread verifies.
     Inline,

@@ -54,7 +54,7 @@ pub struct RecordedInputs {
 /// The variables that are recorded, with their names.
 #[derive(Debug, Default)]
 pub(crate) struct RecordedVariables {
-    /// Those of a request that a line of the log does not have anyway.
+    /// The variables of a request, except those that a line of the log has anyway.
     of_request: Vec<(String, Expression)>,
     /// Properties and the context of a question.
     of_question: Vec<(String, Expression)>,
@@ -163,7 +163,8 @@ impl RecordedInputs {
     }
 }
 
-/// Whether a line of the log may have this variable, and does not have it anyway, such as the path.
+/// Whether to record this variable. Secrets are not recorded, nor what a line of the log has
+/// anyway, such as the path.
 fn is_recorded(variable: &Expression, api_key: Option<&str>) -> bool {
     if let Some((_, path)) = variable.member_path() {
         // All claims of a token, or all properties, are more than a log should have.

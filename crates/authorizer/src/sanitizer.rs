@@ -50,11 +50,11 @@ pub(crate) struct Changes<'a> {
     pub(crate) headers: &'a [Header<'a>],
     /// The indices of the headers that are aliases, from [`HeaderSanitizer::find_aliases`].
     pub(crate) aliases: &'a [usize],
-    /// Whether the headers may have names of the sanitizer, from the same.
+    /// Whether the headers may have names of the sanitizer, from the same function.
     pub(crate) may_have_names: bool,
     /// The value of the header with the filters; empty if there are none.
     pub(crate) document_security: &'a str,
-    /// The cookies that remain if the policy removes some of the request.
+    /// The cookies that remain if the policy removes some cookies of the request.
     pub(crate) cookies: Option<&'a str>,
 }
 
@@ -153,7 +153,7 @@ impl HeaderSanitizer {
     }
 
     /// The value of the `Cookie` header without the cookies that the policy removes; empty if no
-    /// other remains, `None` if the request has none of them.
+    /// cookie remains, `None` if the request has no cookie that the policy removes.
     ///
     /// # Errors
     /// If the rest is not UTF-8: an answer cannot carry it.

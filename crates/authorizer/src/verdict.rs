@@ -184,8 +184,8 @@ impl<'a> Allowed<'a> {
         self.metadata.values(self.rule)
     }
 
-    /// Names of headers that the policy sets on other requests, and not on this. All of them are also
-    /// in [`Allowed::remove`].
+    /// Names of headers that the policy sets on other requests, and not on this request. All of
+    /// them are also in [`Allowed::remove`].
     pub fn without_value(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.without_value()
     }
@@ -231,7 +231,7 @@ impl<'a> Allowed<'a> {
 
 /// Maximum size of the changes to an allowed request and of its metadata, in bytes of names and values. They stay in
 /// memory until Envoy reads them. Chosen, not measured: Envoy accepts 60 KiB of headers from a
-/// client by default (`max_request_headers_kb`). A request with more is denied, as
+/// client by default (`max_request_headers_kb`). A request with larger changes is denied, as
 /// [`Limit::ResponseSize`](crate::Limit::ResponseSize): a client can cause it, with long claims (S8
 /// in `SECURITY.md`).
 const MAX_CHANGES_BYTES: usize = 64 << 10;

@@ -17,8 +17,8 @@ pub(crate) struct Circumstances {
 }
 
 impl Circumstances {
-    /// A context counts only where the policy trusts it. What it lacks is the time at which the
-    /// question came, and an unknown client.
+    /// A context counts only where the policy trusts it. By default, the time is when the question
+    /// came, and the client is unknown.
     ///
     /// # Errors
     /// If its time or its address cannot be read: a `deny` rule may be for this time.
@@ -44,7 +44,7 @@ impl Circumstances {
     }
 }
 
-/// A time of ISO 8601 with an offset, also one without seconds, as the specification has it (5.4).
+/// A time of ISO 8601 with an offset. The seconds may be left out, as in the specification (5.4).
 fn parse_time(text: &str) -> Option<UnixTime> {
     let time: Timestamp = text.parse().ok()?;
     UnixTime::try_from(time.as_duration()).ok()

@@ -25,9 +25,9 @@ pub struct Decider<'a> {
     pub record: &'a mut dyn FnMut(&Verdict<'_>, &Request<'_>, UnixTime),
 }
 
-/// The callers of a request, by subject and host: the defaults of a batch are a caller once,
-/// however many properties they have. The subjects are kept, so that no other has the address of
-/// one.
+/// The callers of a request, by subject and host: the default subject of a batch is resolved once,
+/// however many properties it has. The subjects are kept, so that no other subject gets the address
+/// of one of them.
 #[derive(Default)]
 pub(crate) struct Callers<'a>(BTreeMap<(*const Entity, String), (Arc<Entity>, AssumedCaller<'a>)>);
 

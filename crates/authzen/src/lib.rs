@@ -7,7 +7,7 @@
 //! * `context`: says when a question is asked, and by which client;
 //! * `decide`: has the authorizer decide about them;
 //! * `search`: finds all that would be permitted, with `page` in parts;
-//! * `answer`: has one of these answer a request.
+//! * `answer`: answers a request with `decide` or `search`.
 //!
 //! A client is trusted to name the subject and its properties: the listener has authenticated it.
 //! Only [`authorizer`] allows: what cannot be mapped is denied by it, too.

@@ -35,8 +35,8 @@ impl Target {
     }
 }
 
-/// The properties of an entity: those of the question, and those of the file `entities` that it
-/// lacks. The question wins: the client is authenticated, and may know more than the file.
+/// The properties of an entity: all in the question, and from the file `entities` those that the
+/// question lacks. The question wins: the client is authenticated, and may know more than the file.
 pub(crate) fn completed<'e>(
     asked: &'e Map<String, Value>,
     stored: Option<&'e Map<String, Value>>,
@@ -52,10 +52,12 @@ pub(crate) fn completed<'e>(
     }
 }
 
-/// The caller of requests to a host that a subject is. Its properties are its claims.
+/// The caller that a subject is, for requests to a host. The properties of the subject are its
+/// claims.
 ///
 /// # Errors
-/// If nobody can have these names and properties: it has invalid credentials, and is not anonymous.
+/// If nobody can have these names and properties: the caller then has invalid credentials, and is
+/// not anonymous.
 pub(crate) fn caller(
     subject: &Entity,
     host: &[u8],

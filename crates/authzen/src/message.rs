@@ -35,7 +35,7 @@ pub enum Sought {
 /// Why a request is answered with 400. The message shows nothing of the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// The body is not one JSON object.
+    /// The body is not a JSON object.
     #[error(
         "the body is not a JSON object in UTF-8 with distinct names, at most 128 levels deep and \
          with at most 16,384 values"
@@ -62,10 +62,10 @@ pub enum Malformed {
     /// `page.token` is not that of an answer to the same search.
     #[error("`page.token` is not of an answer to this search: begin again without it")]
     BadToken,
-    /// The policy trusts `context.time`, which is none.
+    /// The policy trusts `context.time`, which is not a time.
     #[error("`context.time` is not a time after 1969, such as `2026-01-31T08:00:00Z`")]
     BadTime,
-    /// The policy trusts `context.ip`, which is none.
+    /// The policy trusts `context.ip`, which is not an address.
     #[error("`context.ip` is not an address, such as `192.0.2.7`")]
     BadAddress,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Search {
     pub(crate) page: Map<String, Value>,
 }
 
-/// Questions, in order. One that is malformed is denied, and the others are answered.
+/// Questions, in order. A malformed question is denied, and the others are answered.
 #[derive(Debug)]
 pub struct Batch {
     pub(crate) items: Vec<Result<Evaluation, Malformed>>,
@@ -123,7 +123,8 @@ pub enum Semantic {
     PermitOnFirstPermit,
 }
 
-/// The members of a request, or of one of its evaluations, that may be defaults of others.
+/// The members of a request or of an evaluation in it. Those of a request are defaults for its
+/// evaluations.
 #[derive(Clone, Default)]
 struct Parts {
     subject: Option<Arc<Entity>>,
@@ -143,7 +144,7 @@ impl Evaluation {
 }
 
 impl Batch {
-    /// Reads a request of `/access/v1/evaluations`; `Err` has the question if it is a single one,
+    /// Reads a request of `/access/v1/evaluations`; `Err` has the question if there is only one,
     /// because `evaluations` is absent or empty.
     ///
     /// # Errors

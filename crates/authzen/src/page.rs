@@ -11,12 +11,12 @@ use crate::message::{MAX_EVALUATIONS, Malformed, Sought};
 /// The results that are asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
-    /// The most of them.
+    /// Their maximum number.
     pub(crate) limit: usize,
-    /// They come after this one in order; empty at the beginning. A name, not a number: it is
-    /// still right after a reload has added others.
+    /// The results come after this name in order; empty at the beginning. It is a name, not a
+    /// number, so that it is still right after a reload has added other names.
     pub(crate) after: String,
-    /// Of the search, so that no token continues another.
+    /// The hash of the search, so that a token does not continue another search.
     hash: u64,
 }
 
@@ -48,7 +48,7 @@ impl Page {
         }
     }
 
-    /// The token of the results after this one.
+    /// The token of the results after `last`.
     pub(crate) fn token_after(&self, last: &str) -> String {
         let Self { limit, hash, .. } = self;
         BASE64_URL_SAFE_NO_PAD.encode(format!("{hash:x},{limit},{last}"))

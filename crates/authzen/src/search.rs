@@ -39,7 +39,7 @@ pub(crate) fn answer(search: &Search, decider: &mut Decider<'_>) -> Result<Value
         }
         if decider.decide(&search.question(candidate), &mut callers, false)? {
             if results.len() == page.limit {
-                // After the last result, since a reload may add others before this one.
+                // After the last result, since a reload may add others before this candidate.
                 next_token = Some(page.token_after(last_result));
                 break;
             }
@@ -53,7 +53,7 @@ pub(crate) fn answer(search: &Search, decider: &mut Decider<'_>) -> Result<Value
     Ok(json!({ "page": page, "results": results }))
 }
 
-/// The first candidates after this one in order, and whether there are more.
+/// The first candidates after this name in order, and whether there are more.
 fn first_after<'c>(
     candidates: impl Iterator<Item = Cow<'c, str>>,
     after: &str,

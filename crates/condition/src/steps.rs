@@ -14,14 +14,14 @@ pub(crate) const BYTES: usize = 64;
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) taken: usize,
-    /// Those of the values that were computed before. They count, so that a condition has the same
-    /// value whether parts of it are computed before or not.
+    /// The steps of values that were computed before. They count, too: whether parts of a condition
+    /// are computed before must not change its value.
     before: usize,
 }
 
 impl Steps {
     /// # Errors
-    /// [`Fault::TooLong`] if these are more than are left; so for each that follows.
+    /// [`Fault::TooLong`] if fewer steps are left. All later calls then fail, too.
     pub(crate) fn take(&mut self, steps: usize) -> Result<(), Fault> {
         self.taken = self.taken.saturating_add(steps);
         self.within_limit()

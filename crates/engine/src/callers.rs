@@ -99,7 +99,7 @@ impl Callers {
 /// The users or groups that are granted roles.
 struct Members<I> {
     names: Interner<I>,
-    /// The roles of each: granted and reserved roles, and those that these extend.
+    /// The roles of each member: granted and reserved roles, and the roles that these extend.
     sets: IdVec<I, RoleSetId>,
 }
 
@@ -151,7 +151,8 @@ pub(crate) struct RoleGraph {
     granted: Vec<RoleId>,
     /// The roles that a condition may take from a caller, each after the roles that extend it.
     conditional: Vec<RoleId>,
-    /// For each of these, the node that a caller has who is given it without a condition.
+    /// For each of these roles, the node that a caller has if it is given the role without a
+    /// condition.
     direct: HashMap<RoleId, RoleId, RandomState>,
     /// The nodes of the grants with a condition: the role, the node, and the index of the grant.
     conditional_grants: Vec<(RoleId, RoleId, usize)>,

@@ -81,7 +81,7 @@ enum OriginKind {
 pub struct CallerConditions {
     /// The values of the parts that depend on the caller alone.
     values: Box<[CachedPart]>,
-    /// How it has its roles.
+    /// How the caller has its roles.
     held: HeldRoles,
     /// If it is a user for whom an actor calls, the two of them.
     parties: Option<Box<[Party; 2]>>,
@@ -92,7 +92,7 @@ pub struct CallerConditions {
 struct HeldRoles {
     /// These roles, each after the roles that extend it.
     roles: Box<[HeldRole]>,
-    /// Those that it has only for some requests, sorted.
+    /// The roles that the caller has only for some requests, sorted.
     uncertain: Box<[RoleId]>,
 }
 
@@ -239,7 +239,7 @@ impl Conditions {
         CallerConditions { values, held, parties: None }
     }
 
-    /// The data of a user with the first of these roles, for whom an actor with the second calls,
+    /// The data of a user with the first set of roles, for whom an actor with the second set calls,
     /// and the roles that both have. Conditions are about the user: `caller` has its variables.
     pub(crate) fn for_both<'n>(
         &self,
@@ -275,7 +275,7 @@ impl Conditions {
         self.caller_parts.values(&CallerInputs { roles: names, ..caller })
     }
 
-    /// How a caller with these roles has those that a condition may take from it.
+    /// How a caller with these roles has the roles that a condition may take from it.
     fn held_roles(&self, roles: &RoleSet) -> HeldRoles {
         let mut held: Vec<HeldRole> = Vec::new();
         let mut indices: HashMap<RoleId, usize> = HashMap::new();

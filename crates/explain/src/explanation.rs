@@ -75,7 +75,7 @@ pub struct Explanation {
     pub method: String,
     /// The canonical host, if the request is valid; it may be empty.
     pub host: Option<String>,
-    /// The interpretations of the path, the canonical one first. All of them must be allowed.
+    /// The interpretations of the path, the canonical path first. All of them must be allowed.
     pub paths: Vec<String>,
     /// Further interpretations of the path, which no `deny` rule may match.
     pub deny_only_paths: Vec<String>,

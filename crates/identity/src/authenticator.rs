@@ -156,10 +156,10 @@ impl<T: HeapSize> Authenticator<T> {
     /// Authenticates a caller by its credentials. Without any, the caller is anonymous: `Ok(None)`.
     /// So it is with a certificate that the policy does not name.
     ///
-    /// `result` is that of a [`Verification`] that an earlier call with the same header returned,
-    /// perhaps of an earlier authenticator (another policy, or other keys). Then a result for a
-    /// token is ignored, and also a result for a user with another hash here, and this may return
-    /// another verification.
+    /// `result` is the result of a [`Verification`] that an earlier call with the same header
+    /// returned. If that was a call of an earlier authenticator (with another policy or other
+    /// keys), a result for a token is ignored, and so is a result for a user who has another hash
+    /// here. This may then return another verification.
     ///
     /// `attach` is called when credentials enter the cache of all threads: in the call that has
     /// their `result`, or at their first use if they were carried over or passwords are not
@@ -240,7 +240,7 @@ impl<T: HeapSize> Authenticator<T> {
         })
     }
 
-    /// The key of a user's credentials beside those of an actor: of neither alone.
+    /// The key of a user's credentials together with an actor's. It differs from the keys of both.
     fn key_of_both(&self, user: u128, actor: u128) -> u128 {
         let keys = [user.to_le_bytes(), actor.to_le_bytes()];
         self.hasher.hash_pair(b"both", keys.as_flattened())
@@ -491,8 +491,8 @@ impl<T: HeapSize> Authenticator<T> {
         Err(NotAuthenticated::Pending(verification))
     }
 
-    /// The key of a token in the cache of all threads: with its actor, which decides about the
-    /// attached value. The certificate's user is that of all its renewals.
+    /// The key of a token in the cache of all threads: with its actor, on which the attached value
+    /// depends. All renewals of a certificate have the same user.
     fn token_key(&self, token: u128, actor: Option<&Arc<Subject>>) -> u128 {
         let Some(actor) = actor else { return token };
         // No name has a control character.

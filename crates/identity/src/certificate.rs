@@ -67,7 +67,8 @@ impl<'a> Certificate<'a> {
 
     /// The key of its subject in a cache; `None` if it is not cached.
     pub(crate) fn cache_key(self, hasher: &KeyedHasher) -> Option<u128> {
-        // Pairs, so that no value is that of other credentials, nor of another form.
+        // Hashes of pairs, so that the keys differ from those of other credentials and of other
+        // forms.
         Some(match self {
             Self::Principal(principal) => hasher.hash_pair(b"principal", principal),
             Self::Pem(pem) => hasher.hash_pair(b"certificate", pem),
@@ -119,7 +120,8 @@ fn dns_name<'a>(name: &[u8]) -> Option<Cow<'a, str>> {
     Some(Cow::Owned(format!("dns:{name}")))
 }
 
-/// The names of the certificate in an element; without it, those that the element lists.
+/// The names of the certificate in an element; without a certificate, the names that the element
+/// lists.
 fn names_of_element(element: &[u8]) -> Result<Names<'_>, MalformedCertificate> {
     let mut names = Vec::new();
     let mut certificates = xfcc::pairs(element).filter(|pair| pair.key == b"Cert");

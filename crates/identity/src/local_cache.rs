@@ -46,7 +46,7 @@ pub struct CacheLookups {
     pub local: u64,
     /// In the cache of all threads, or carried over from the previous policy.
     pub shared: u64,
-    /// In none: they were verified for this request.
+    /// In no cache: they were verified for this request.
     pub missed: u64,
 }
 

@@ -53,7 +53,8 @@ impl<T: HeapSize> Basic<T> {
     }
 
     /// Carries over the credentials that `previous` has verified, of users whose stored hash is the
-    /// same here; of more than the limits of the cache allow, those that are valid for longest.
+    /// same here. If they exceed the limits of the cache, those that are valid for longest are
+    /// carried over.
     pub(super) fn carry_over(&mut self, previous: &Self, limits: Limits) {
         self.credentials.continue_evictions(&previous.credentials);
         if !self.verify || !previous.verify {

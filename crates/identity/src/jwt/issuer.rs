@@ -162,7 +162,7 @@ pub(crate) fn verify(
 /// The issuer that `iss` names.
 ///
 /// # Errors
-/// If there is none.
+/// If no issuer has this name.
 pub(crate) fn find_issuer<'a>(
     issuers: &'a [Issuer],
     iss: Option<&Value>,

@@ -66,7 +66,7 @@ struct Restriction<'p> {
     /// Whether the plugin certainly applies a permission that restricts nothing.
     shows_all: bool,
     /// Whether the plugin possibly applies a permission, or two permissions of a role differ. The
-    /// plugin joins these, or uses the last, depending on their patterns.
+    /// plugin joins such permissions, or uses the last, depending on their patterns.
     is_uncertain: bool,
     /// The last permission that restricts: its role, and its query, fields or masks.
     last: Option<(&'p str, Vec<Arc<str>>)>,
