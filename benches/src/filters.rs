@@ -50,6 +50,8 @@ pub(crate) struct FiltersArgs {
 
 /// The numbers of rules.
 const SIZES: [usize; 4] = [2, 100, 1_000, 10_000];
+/// The numbers of rules with a condition, which all match the request; only the last one's is true.
+const CONDITION_COUNTS: [usize; 2] = [1, 100];
 /// The load before each measurement.
 const WARMUP: Duration = Duration::from_millis(100);
 const TITLE: &str = "rolegate inside Envoy beside Envoy's own filters";
@@ -174,6 +176,11 @@ impl Filters {
         }
         all.extend(at_least("rolegate, 1,000 rules", "rbac, 1,000 rules", 3.0));
         all.extend(at_least("rolegate, 10,000 rules", "rbac, 10,000 rules", 50.0));
+        for count in CONDITION_COUNTS {
+            let [name, to] =
+                ["rolegate", "rbac with CEL"].map(|name| format!("{name}, conditions: {count}"));
+            all.extend(at_least(&name, &to, 1.0));
+        }
         let rates: Vec<f64> = SIZES
             .iter()
             .filter_map(|size| {
@@ -423,6 +430,14 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
         let name = format!("rbac, {} rules", units::count(size as u64));
         all.push(Variant::new(name, Credentials::None, rbac(&rules, "{ any: true }")));
     }
+    for count in CONDITION_COUNTS {
+        let policy = folder.join(format!("conditions-{count}.yaml"));
+        write(&policy, &conditional_policy(count))?;
+        let name = format!("rolegate, conditions: {count}");
+        all.push(Variant::inside(name, Credentials::None, policy));
+        let name = format!("rbac with CEL, conditions: {count}");
+        all.push(Variant::new(name, Credentials::None, conditional_rbac(count)));
+    }
     Ok(all)
 }
 
@@ -472,6 +487,47 @@ fn rbac(rules: &[&str], principal: &str) -> String {
             text,
             "{:26}rule-{number:05}: {{ permissions: [{{ and_rules: {{ rules: [{{ header: {{ name: \":method\", string_match: {{ exact: {method} }} }} }}, \
              {{ url_path: {{ path: {{ exact: {path} }} }} }}] }} }}], principals: [{principal}] }}",
+            ""
+        );
+    }
+    text
+}
+
+/// The hosts that the conditions compare, each with the operator. Only the last comparison is true.
+fn compared_hosts(count: usize) -> impl Iterator<Item = (&'static str, String)> {
+    let hosts = (1..count).map(|number| ("==", format!("tenant-{number:03}.example.com")));
+    hosts.chain([("!=", "internal.example.com".to_owned())])
+}
+
+fn conditional_policy(count: usize) -> String {
+    let mut text = "version: 1\nroles:\n  anyone:\n    allow:\n".to_owned();
+    for (operator, host) in compared_hosts(count) {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "      - {{ rule: GET /people, when: \"request.host {operator} '{host}' && request.method != 'HEAD'\" }}"
+        );
+    }
+    text
+}
+
+/// The same, with conditions as Envoy reads them: parsed expressions of CEL.
+fn conditional_rbac(count: usize) -> String {
+    let mut text = rbac(&[], "");
+    let compare = |field: &str, operator: &str, value: &str| {
+        format!(
+            "{{ call_expr: {{ function: \"_{operator}_\", args: [\
+             {{ select_expr: {{ operand: {{ ident_expr: {{ name: request }} }}, field: {field} }} }}, \
+             {{ const_expr: {{ string_value: {value} }} }}] }} }}"
+        )
+    };
+    for (number, (operator, host)) in compared_hosts(count).enumerate() {
+        let (host, method) = (compare("host", operator, &host), compare("method", "!=", "HEAD"));
+        let _ = writeln!(
+            text,
+            "{:26}rule-{number:05}: {{ permissions: [{{ and_rules: {{ rules: [{{ header: {{ name: \":method\", string_match: {{ exact: GET }} }} }}, \
+             {{ url_path: {{ path: {{ exact: /people }} }} }}] }} }}], principals: [{{ any: true }}], \
+             condition: {{ call_expr: {{ function: _&&_, args: [{host}, {method}] }} }} }}",
             ""
         );
     }

@@ -83,6 +83,9 @@ warnings! {
     /// Client certificates with different names that are the same user, because the name of the user
     /// lacks a placeholder, or does not say where one ends.
     MergedUsers = "merged-users",
+    /// A `deny` rule of `anyone` or `authenticated` whose condition reads a claim: it denies every
+    /// caller without a token.
+    MissingClaims = "missing-claims",
     /// The condition of a role reads a placeholder that none of its rules has, so that none counts.
     MissingPlaceholder = "missing-placeholder",
     /// Users whose hashes have different algorithms or parameters: the time of an answer can show

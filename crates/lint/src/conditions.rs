@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use condition::{Attribute, Condition, Expression};
 use document::{Place, Problem, Warning};
-use policy::model::{Effect, Policy, Role};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Policy, Role};
 use policy::pattern::{Pattern, Scope};
 
 use crate::contradictions::contradiction;
@@ -13,6 +13,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
     contradictions(policy, warnings);
+    denies_without_claims(policy, warnings);
     let mut only_questions = OnlyQuestions::new(policy);
     for (_, _, rule, effect) in policy.rules() {
         if let Some(when) = &rule.when {
@@ -64,7 +65,7 @@ impl OnlyQuestions {
     }
 
     fn check(&mut self, when: &Condition, at: &Place, effect: Effect, warnings: &mut Warnings) {
-        let outcomes = ProxyOutcomes::new(&when.expression);
+        let outcomes = Outcomes::new(&when.expression, &without_question);
         let message = match effect {
             Effect::Deny if !outcomes.falsehood => {
                 format!("requests of proxies lack what `{when}` reads, so it denies them")
@@ -87,49 +88,110 @@ impl OnlyQuestions {
     }
 }
 
-/// Whether a condition can be true or false for a request of a proxy.
+/// Whether a condition can be true, and whether it can be false.
 #[derive(Clone, Copy)]
-struct ProxyOutcomes {
+struct Outcomes {
     truth: bool,
     falsehood: bool,
 }
 
-impl ProxyOutcomes {
-    fn new(expression: &Expression) -> Self {
+impl Outcomes {
+    const ANY: Self = Self { truth: true, falsehood: true };
+    /// It cannot be computed.
+    const NONE: Self = Self { truth: false, falsehood: false };
+
+    /// `comparison` has the outcomes of the smallest parts that are true or false.
+    fn new(expression: &Expression, comparison: &dyn Fn(&Expression) -> Self) -> Self {
+        let outcomes = |part| Self::new(part, comparison);
         match expression {
             Expression::Not(operand) => {
-                let Self { truth, falsehood } = Self::new(operand);
+                let Self { truth, falsehood } = outcomes(operand);
                 Self { truth: falsehood, falsehood: truth }
             }
             Expression::And(left, right) => {
-                let (left, right) = (Self::new(left), Self::new(right));
+                let (left, right) = (outcomes(left), outcomes(right));
                 Self {
                     truth: left.truth && right.truth,
                     falsehood: left.falsehood || right.falsehood,
                 }
             }
             Expression::Or(left, right) => {
-                let (left, right) = (Self::new(left), Self::new(right));
+                let (left, right) = (outcomes(left), outcomes(right));
                 Self {
                     truth: left.truth || right.truth,
                     falsehood: left.falsehood && right.falsehood,
                 }
             }
             Expression::Conditional(parts) => {
-                let [test, then, otherwise] = &**parts;
-                let [test, then, otherwise] = [test, then, otherwise].map(Self::new);
+                let [test, then, otherwise] = (**parts).each_ref().map(outcomes);
                 Self {
                     truth: test.truth && then.truth || test.falsehood && otherwise.truth,
                     falsehood: test.truth && then.falsehood
                         || test.falsehood && otherwise.falsehood,
                 }
             }
-            _ => {
-                let attributes = expression.attributes();
-                let can_be_computed =
-                    !attributes.iter().any(|read| matches!(read, Attribute::Question(_)));
-                Self { truth: can_be_computed, falsehood: can_be_computed }
-            }
+            _ => comparison(expression),
+        }
+    }
+}
+
+/// The outcomes for a request of a proxy, which is no question of AuthZEN.
+fn without_question(comparison: &Expression) -> Outcomes {
+    let mut attributes = comparison.attributes().into_iter();
+    if attributes.any(|read| matches!(read, Attribute::Question(_))) {
+        Outcomes::NONE
+    } else {
+        Outcomes::ANY
+    }
+}
+
+/// The outcomes for a caller without a token.
+fn without_claims(comparison: &Expression) -> Outcomes {
+    if reads_claim(comparison) {
+        return Outcomes::NONE;
+    }
+    match comparison {
+        Expression::HasMember(object, _) | Expression::In(_, object)
+            if **object == Expression::Attribute(Attribute::Claims) =>
+        {
+            Outcomes { truth: false, falsehood: true }
+        }
+        Expression::IsClaim(..) => Outcomes { truth: false, falsehood: true },
+        _ => Outcomes::ANY,
+    }
+}
+
+/// Whether an expression needs the value of a claim.
+fn reads_claim(expression: &Expression) -> bool {
+    match expression {
+        Expression::Member(object, _) | Expression::Index(object, _)
+            if **object == Expression::Attribute(Attribute::Claims) =>
+        {
+            true
+        }
+        Expression::IsClaim(..) => false,
+        _ => expression.parts().into_iter().any(reads_claim),
+    }
+}
+
+/// Warns of a `deny` that every caller without a token meets, since its condition reads a claim.
+fn denies_without_claims(policy: &Policy, warnings: &mut Warnings) {
+    let identity = &policy.identity;
+    let has_others =
+        identity.basic.is_some() || identity.api_keys.is_some() || identity.certificates.is_some();
+    for (_, role, rule, effect) in policy.rules() {
+        let callers = match &*role.name {
+            ANYONE => "callers without a token",
+            AUTHENTICATED if has_others => "callers with other credentials than a token",
+            _ => continue,
+        };
+        let Some(when) = rule.when.as_ref().filter(|_| effect == Effect::Deny) else { continue };
+        if !Outcomes::new(&when.expression, &without_claims).falsehood {
+            let message = format!("{callers} lack what `{when}` reads, so this denies them");
+            let problem = Problem::warning(rule.at.clone(), Warning::MissingClaims, message);
+            let help = "a `deny` counts unless its condition is false: begin it with \
+                        `has(claims.NAME) &&` if it is for callers with that claim";
+            warnings.push(problem.help(help));
         }
     }
 }

@@ -37,10 +37,25 @@ const MAX_MORE_EXCEPTIONS: usize = 2;
 /// The meaning of a change of a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
+    /// The conditions with a name that mean something else now. They are no difference by
+    /// themselves: `changes` has what they grant and revoke.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ConditionChange>,
     /// The granted requests, then the revoked requests.
     pub changes: Vec<Change>,
     /// The other differences: users, passwords, issuers, keys, responses.
     pub settings: Vec<SettingChange>,
+}
+
+/// A condition with a name that means something else now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConditionChange {
+    /// Its name.
+    pub name: String,
+    /// Its text in the old policy.
+    pub old: String,
+    /// Its text in the new policy.
+    pub new: String,
 }
 
 /// Requests that only one policy allows to some callers.
@@ -122,7 +137,22 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
         }
         changes.add(&source, differences);
     }
-    Ok(Diff { changes: changes.into_sorted(), settings: settings::changes(old, new) })
+    let changes = changes.into_sorted();
+    let conditions = if changes.is_empty() { Vec::new() } else { changed_conditions(old, new) };
+    Ok(Diff { conditions, changes, settings: settings::changes(old, new) })
+}
+
+/// The named conditions of both policies with different texts. One that only contains another is
+/// left out if its own text is the same.
+fn changed_conditions(old: &Policy, new: &Policy) -> Vec<ConditionChange> {
+    let old_texts: HashMap<&str, &str> =
+        old.conditions.iter().map(|(name, condition)| (&**name, &*condition.text)).collect();
+    let changes = new.conditions.iter().filter_map(|(name, condition)| {
+        let old = *old_texts.get(&**name)?;
+        let (name, new) = (name.to_string(), condition.text.to_string());
+        (old != new).then(|| ConditionChange { name, old: old.to_owned(), new })
+    });
+    changes.collect()
 }
 
 /// The properties that distinguish changes: callers with the same key share a [`Change`].

@@ -43,7 +43,7 @@ mod worlds;
 pub use callers::NameGlob;
 pub use cases::{Cases, Literal, Truth};
 pub use conditions::{Attribute, Condition, Direction};
-pub use diff::{Cause, Change, Diff, Who, diff};
+pub use diff::{Cause, Change, ConditionChange, Diff, Who, diff};
 pub use grants::{CallerSource, GrantedRole, Grants, Source, join, quote_names};
 pub use hosts::HostRegion;
 pub use markdown::cell as markdown_cell;

@@ -14,6 +14,13 @@ impl Diff {
         if self.changes.iter().any(|change| change.to_anyone) {
             text += "**Warning: this grants requests to anyone, also without credentials.**\n\n";
         }
+        if !self.conditions.is_empty() {
+            text += "### Conditions\n\n";
+            for condition in &self.conditions {
+                text += &format!("* {}\n", cell(&condition.to_string()));
+            }
+            text += "\n";
+        }
         for (direction, heading) in
             [(Direction::Granted, "Granted"), (Direction::Revoked, "Revoked")]
         {

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::callers::NameGlob;
 use crate::conditions::{Attribute, Direction};
-use crate::diff::{Cause, Change, Diff, Who};
+use crate::diff::{Cause, Change, ConditionChange, Diff, Who};
 use crate::grants::{join, quote_names};
 use crate::regions::{Methods, Region};
 use crate::settings::SettingChange;
@@ -17,13 +17,20 @@ impl Display for Diff {
         if self.is_empty() {
             return f.write_str("no difference: everybody may do the same under both policies");
         }
-        let mut lines: Vec<String> = Vec::new();
+        let mut lines: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
         for direction in [Direction::Granted, Direction::Revoked] {
             let changes = self.changes.iter().filter(|change| change.direction == direction);
             lines.extend(changes.map(ToString::to_string));
         }
         lines.extend(self.settings.iter().map(|setting| format!("setting: {setting}")));
         f.write_str(&lines.join("\n"))
+    }
+}
+
+impl Display for ConditionChange {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let [old, new] = [&self.old, &self.new].map(|text| text.replace('\n', " "));
+        write!(f, "condition `{}` changed from `{old}` to `{new}`", self.name)
     }
 }
 

@@ -246,3 +246,43 @@ async fn only_a_trusted_proxy_names_certificates_through_envoy() {
         assert_eq!(status, wanted, "{from} {headers:?}");
     }
 }
+
+/// With `combine: both`, a request may do what the user and the application may both do.
+#[tokio::test(flavor = "multi_thread")]
+async fn user_and_application_are_needed_together_through_envoy() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("policy.yaml");
+    let policy = r#"version: 1
+identity:
+  combine: both
+  basic: { users: { alice: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=" } } }
+  certificates: { from: peer, users: { "spiffe://example.org/{name}": "{name}" }, user_prefix: "app:" }
+roles:
+  reader: { allow: [GET /orders] }
+  buyer: { allow: [POST /orders] }
+grants:
+  reader: { users: [alice, "app:web", "app:batch"] }
+  buyer: { users: [alice, "app:web"] }
+"#;
+    std::fs::write(&file, policy).unwrap();
+    let running = start(&file, "", "include_peer_certificate: true").await;
+    let basic = |pair: &str| {
+        vec![("authorization".to_owned(), format!("Basic {}", BASE64_STANDARD.encode(pair)))]
+    };
+    let (web, batch) = ("spiffe://example.org/web", "spiffe://example.org/batch");
+    for (application, headers, method, wanted) in [
+        (Some(web), basic("alice:password"), "GET", 200),
+        (Some(web), basic("alice:password"), "POST", 200),
+        (Some(batch), basic("alice:password"), "GET", 200),
+        (Some(batch), basic("alice:password"), "POST", 403),
+        (Some(web), basic("alice:wrong"), "GET", 401),
+        (Some("spiffe://other.org/web"), basic("alice:password"), "GET", 401),
+        (Some(web), vec![], "GET", 401),
+        (None, basic("alice:password"), "GET", 401),
+    ] {
+        let names = application.map(|name| [name.to_owned()]);
+        let names = names.as_ref().map(|names| &names[..]);
+        let status = running.status("127.0.0.1", names, (method, "/orders"), &headers).await;
+        assert_eq!(status, wanted, "{application:?} {method} {}", headers.len());
+    }
+}

@@ -340,3 +340,31 @@ fn policies_that_cannot_be_read_are_no_difference_but_an_error() {
     let (code, _, err) = run(&["diff", &people]);
     assert!(code == 3 && err.contains("policy.yaml"), "{err}");
 }
+
+/// The cause stands once, before what it changes; a change of words without a change of meaning is
+/// none.
+#[test]
+fn a_changed_condition_with_a_name_is_named_once() {
+    let old = "conditions: { office: \"cidr('10.0.0.0/8').containsIP(source.ip)\" }\nroles:\n";
+    let rule = ", { rule: \"GET /reports/{id}\", when: office }, \
+                { rule: \"PUT /drafts/{id}\", when: office }";
+    let policy = OLD
+        .replace("roles:\n", old)
+        .replace(", \"GET /users/{user}\"", rule)
+        .replace("\"GET /reports/{id}\", {", "{");
+    let changed = policy.replace("10.0.0.0/8", "10.1.0.0/16");
+    let (old, new) = (PolicyFolder::new(&policy), PolicyFolder::new(&changed));
+    let (code, out, err) = run(&["diff", &old.arg(), &new.arg()]);
+    assert_eq!(code, 1, "{err}");
+    let line = "condition `office` changed from `cidr('10.0.0.0/8').containsIP(source.ip)` to \
+                `cidr('10.1.0.0/16').containsIP(source.ip)`\n";
+    assert!(out.starts_with(line) && out.matches("condition `office`").count() == 1, "{out}");
+    let (_, out, _) = run(&["diff", &old.arg(), &new.arg(), "--output", "markdown"]);
+    assert!(out.starts_with("### Conditions\n\n* condition `office` changed from"), "{out}");
+
+    let halves = "cidr('10.0.0.0/9').containsIP(source.ip) || \
+                  cidr('10.128.0.0/9').containsIP(source.ip)";
+    let same = policy.replace("cidr('10.0.0.0/8').containsIP(source.ip)", halves);
+    let (code, out, _) = run(&["diff", &old.arg(), &PolicyFolder::new(&same).arg()]);
+    assert!(code == 0 && out.starts_with("no difference"), "{out}");
+}
