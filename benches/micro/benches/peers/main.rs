@@ -127,7 +127,7 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (&str, Form)> {
 }
 
 fn form(rule: &Rule) -> Form {
-    let [Pattern { segments, rest, absolute: true }] = &*rule.resources else {
+    let [Pattern { segments, open_ended, absolute: true }] = &*rule.resources else {
         panic!("{}", rule.name)
     };
     let mut path = String::new();
@@ -139,7 +139,7 @@ fn form(rule: &Rule) -> Form {
             Segment::User | Segment::UserId(_) => panic!("{}", rule.name),
         }
     }
-    if *rest { Form::Below(path) } else { Form::Exact(path) }
+    if *open_ended { Form::Below(path) } else { Form::Exact(path) }
 }
 
 criterion_group! {
