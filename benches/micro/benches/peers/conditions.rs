@@ -2,7 +2,8 @@
 //! and by the virtual machine of regorus.
 //!
 //! Of rolegate a whole decision is timed, from the host and the path to the answer. Of the others
-//! only the condition is, with variables that are there before.
+//! only the condition is, with variables that are there before; of `cel` also together with the
+//! variables, which a server makes for each request.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -110,6 +111,14 @@ fn measure_cel(criterion: &mut Criterion, condition: &Comparisons) {
     }
     measure(criterion, "cel", condition, || {
         program.execute(black_box(&context)).unwrap() == cel::Value::Bool(true)
+    });
+    let variables = variables();
+    measure(criterion, "cel with variables", condition, || {
+        let mut context = Context::default();
+        for (name, value) in black_box(&variables).as_object().unwrap() {
+            context.add_variable(name.as_str(), value).unwrap();
+        }
+        program.execute(&context).unwrap() == cel::Value::Bool(true)
     });
 }
 

@@ -35,14 +35,15 @@ pub(super) async fn answer(
     asker: Rc<Asker>,
     question: http::Request<Incoming>,
 ) -> Result<Answer, Infallible> {
-    asker.registered.record_request(std::time::Instant::now());
+    let received = Received::now();
+    asker.registered.record_request(received.arrived);
     let (parts, body) = question.into_parts();
     let mut answer = if !asker.is_trusted {
         refuse(&asker, RefusedQuestion::Untrusted, UNTRUSTED)
     } else {
         match asker.forward_auth.original(&parts) {
             Err(error) => refuse(&asker, RefusedQuestion::Headers, &format!("{error}\n")),
-            Ok(original) => decide(&asker, &parts, original).await,
+            Ok(original) => decide(&asker, &parts, original, received).await,
         }
     };
     // The body is not read. What follows it must not be taken for another question: proxies may
@@ -66,18 +67,23 @@ fn refuse(asker: &Asker, refused: RefusedQuestion, text: &str) -> Answer {
     plain(status, text.to_owned())
 }
 
-async fn decide(asker: &Asker, parts: &Parts, original: Original<'_>) -> Answer {
+async fn decide(
+    asker: &Asker,
+    parts: &Parts,
+    original: Original<'_>,
+    received: Received,
+) -> Answer {
     let context = &asker.context;
-    let deadline = Instant::now() + context.shared.options.request_timeout;
     let mut exchange = Exchange {
         context,
         profile: asker.forward_auth.profile,
         parts,
         original,
-        received: Received::now(),
+        received,
         answer: None,
     };
     if let Err(unverified) = exchange.check(None) {
+        let deadline = Instant::from_std(received.arrived) + context.shared.options.request_timeout;
         let _pending = asker.registered.count_pending();
         let mut cancelled = CountCancelled(Some(&context.checker));
         let failed = match wait::reserve(context, &unverified, exchange.bytes()) {
