@@ -1,5 +1,6 @@
 //! Hashes passwords off the worker threads, on a few threads with a bounded queue (`queue` explains
-//! its order). Equal verifications share a hash. Other such threads ask issuers about opaque tokens.
+//! its order). Equal verifications share a hash. Other threads, with another such queue, ask
+//! issuers about opaque tokens.
 //!
 //! A queued verification is removed when all requests that wait for it are cancelled. A hash that
 //! has begun is finished, and right credentials are cached: if hashing takes longer than a client
@@ -41,8 +42,8 @@ fn threads_on(setting: usize, cores: usize) -> usize {
     }
 }
 
-/// How many issuers are asked at once about opaque tokens. An issuer that answers in 50 ms is asked
-/// 160 times a second.
+/// Number of threads that ask issuers about opaque tokens. Each asks one question at a time, so an
+/// issuer that answers in 50 ms gets at most 160 questions a second.
 const QUESTIONS: usize = 8;
 
 /// The hashing threads and their queue. The threads end when this is dropped.
@@ -87,8 +88,8 @@ type SharedCallback = Arc<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 /// The result of a hash.
 pub type HashResult = Result<VerificationResult, NotHashed>;
 
-/// Called once, on a hashing thread or, if the queue is full, on the thread that queues. Dropped
-/// without a call when the threads end first.
+/// Called once: on a hashing thread, or, if the queue is full or no thread can be started, on a
+/// thread that calls [`Hashing::submit_with`]. Dropped without a call when the threads end first.
 pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 
 /// The registration of a waiter. Dropping it stops waiting.
@@ -171,7 +172,7 @@ impl Hashing {
         started.as_ref()
     }
 
-    /// Queues a password, or waits for an equal verification that is queued or running.
+    /// Queues a verification, or waits for an equal one that is queued or running.
     pub fn submit(&self, verification: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
         // Sending fails if the waiter has left.

@@ -6,7 +6,7 @@
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`] and
 //!   `bundles`: fetch keys and bundles;
 //! * [`hashing`]: hashes passwords off the worker threads, and asks about opaque tokens by
-//!   `introspection`; [`fair_queue`]: the order of tokens;
+//!   `introspection`; [`fair_queue`]: the order in which a worker thread verifies waiting tokens;
 //! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with those of the active
 //!   policy;
 //! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans

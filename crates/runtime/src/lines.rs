@@ -24,14 +24,15 @@ pub const MAX_BYTES: usize = 4 << 20;
 const OVERHEAD: usize = 64;
 /// Bytes after which lines are written: a system call for each line would cost more than the line.
 const BATCH: usize = 16 << 10;
-/// More than a line of the decision log takes. With less room, lines are not even formatted.
+/// A line of the decision log is shorter than this. While the queue has less room, lines are
+/// dropped before they are formatted.
 const MAX_LINE: usize = 64 << 10;
 /// How often the thread checks the queue while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two log lines about the same failure.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Slots of the queue, of 24 bytes each. As many lines of 300 bytes, in allocations of 512 bytes,
-/// fill [`MAX_BYTES`].
+/// Slots of the queue, of 24 bytes each. A line of 300 bytes may have an allocation of 512 bytes,
+/// so [`MAX_BYTES`] are used up before the slots.
 const SLOTS: usize = 8192;
 
 /// The sending end of the queue.
@@ -67,10 +68,10 @@ pub(crate) struct Batching {
 /// The thread that writes, until [`Writer::finish`].
 #[derive(Debug)]
 pub struct Writer {
-    /// For an empty line, which ends the thread even if a [`Lines`] is left.
+    /// An empty line in the queue ends the thread, even while a [`Lines`] exists.
     queue: SyncSender<Vec<u8>>,
-    /// Dropped when the process stops: a batch that waits to be written again is then written at
-    /// once.
+    /// Dropped when the process stops. A batch that could not be written, and waits for another
+    /// attempt, is then tried at once.
     stop: Option<Sender<()>>,
     /// Nothing is ever sent: the channel closes when the thread ends.
     ended: Receiver<()>,
@@ -147,7 +148,8 @@ impl Lines {
         }
     }
 
-    /// Whether there may be no room for a line: formatting it costs more than the decision.
+    /// Whether the queue may have no room for another line. Ask before formatting a line, which
+    /// costs more than the decision.
     pub(crate) fn is_full(&self) -> bool {
         self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - MAX_LINE
     }
@@ -183,7 +185,7 @@ impl Counts {
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a line that could not even be formatted as dropped.
+    /// Counts a dropped line, also one that was never formatted.
     pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
@@ -193,7 +195,7 @@ impl Counts {
         self.unwritten.load(Ordering::Relaxed)
     }
 
-    /// Bytes that queued lines take now, and lines that are about to be dropped.
+    /// Bytes of the lines in the queue, and of lines that are being offered and may be dropped.
     #[cfg(test)]
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
@@ -263,8 +265,8 @@ fn write_batches(
     }
 }
 
-/// The next line, now or until `end`. A sender wakes a thread that waits, which costs a system
-/// call; a thread that sleeps finds the lines of the whole time.
+/// The next line, if one is in the queue now or arrives before `end`. This sleeps and looks again,
+/// instead of waiting for a line: to wake a waiting thread would cost the sender a system call.
 fn next_line(lines: &Receiver<Vec<u8>>, end: Option<Instant>) -> Option<Vec<u8>> {
     loop {
         match lines.try_recv() {

@@ -97,7 +97,8 @@ struct RunningShadow {
     stats: Arc<ShadowStats>,
 }
 
-/// The span that marks log lines about a shadow policy, at every log level.
+/// The span that marks log lines about a shadow policy. It has the level of errors, so that no log
+/// level leaves it out.
 #[must_use]
 pub fn shadow_span() -> Span {
     tracing::error_span!("shadow")
@@ -113,8 +114,9 @@ impl LoadedPolicy {
         Ok(policy)
     }
 
-    /// Like [`Self::load`], for a thread that may end too late, when warnings would mislead. The
-    /// thread that waits for it calls [`PolicySettings::warn`] and [`Self::warn`].
+    /// Like [`Self::load`], but logs no warnings. For a load on a thread of its own, which another
+    /// thread awaits for a limited time: warnings after that time would be about a rejected policy.
+    /// So the thread that waits calls [`PolicySettings::warn`] and [`Self::warn`].
     pub fn load_without_warnings(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut policy = Self::load_policy(settings)?;
@@ -163,8 +165,8 @@ impl LoadedPolicy {
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone());
         policy.status = Some(status.clone());
-        // The log, spans and samples share the masks: the hash of a user depends on their random
-        // key.
+        // The log, spans and samples share one set of masks. It may hash users with a random key:
+        // with another set, the same user would get another hash.
         let masks = Arc::new(Masks::new(&settings.decision_log)?);
         let export = Otlp::start(&settings.otlp, settings.decision_log.exports())?;
         let otlp = export.counts();
@@ -247,12 +249,13 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
 
-    /// The policy for reports: its decisions are neither counted nor logged.
+    /// The policy for the console, which explains decisions. What it decides there is neither
+    /// counted nor logged.
     pub fn policy_without_records(&self) -> ActivePolicy {
         ActivePolicy::new(self.snapshot.clone())
     }
 
-    /// The shadow policy for reports, if any.
+    /// The shadow policy for the console, if any.
     pub fn shadow_policy(&self) -> Option<ActivePolicy> {
         self.shadow.as_ref().map(|shadow| shadow.runtime.policy_without_records())
     }
@@ -282,8 +285,9 @@ impl Runtime {
         join(keys, bundle)
     }
 
-    /// Waits until the bundle, all keys and the inventory were fetched, or a first fetch of each
-    /// has failed: requests that need no keys must not wait for an issuer.
+    /// Waits until the bundle, all keys and the inventory were fetched, but no longer than `wait`.
+    /// A first fetch that fails also ends the wait for its document: requests that need no keys
+    /// must not wait for an issuer that is down.
     pub fn wait_for_first_fetch(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
@@ -313,14 +317,14 @@ impl Runtime {
         }
     }
 
-    /// Ends the threads. The request threads must have ended before. Waits up to [`STOP_TIMEOUT`]
+    /// Ends the threads. The worker threads must have ended before. Waits up to [`STOP_TIMEOUT`]
     /// for the last lines of the decision log, and logs how many are lost.
     pub fn stop(self) {
         self.stop_within(STOP_TIMEOUT).log(STOP_TIMEOUT);
     }
 
     /// Like [`Self::stop`] with another time limit. Returns how many lines and records are lost.
-    /// Lines of request threads that still run are lost.
+    /// Lines of worker threads that still run are lost.
     pub fn stop_within(self, limit: Duration) -> Unwritten {
         let Self { policy, reload_threads, mut writers, shadow, decision_lines, otlp, .. } = self;
         drop(reload_threads);

@@ -49,8 +49,8 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// When the `policy-load` thread started the current load; `None` while it is idle.
     reading_since: Option<Instant>,
-    /// Whether the next check loads the files even if they are unchanged: a hang or a panic has
-    /// replaced their errors in the status.
+    /// Whether the next look at the files loads them even if they are unchanged. It is set after a
+    /// hang or a panic, which may have replaced the errors of the files in the status.
     pub(super) must_load: bool,
     conditions: ConditionLog,
     /// Logged about the active policy; see [`Self::set_notices`].
@@ -100,7 +100,8 @@ impl SharedPolicy {
         result
     }
 
-    /// Reports a panic of a thread: `policy-load` loads, `policy` takes fetched keys.
+    /// Reports a panic of the thread `policy-load`, which loads the policy, or of the thread
+    /// `policy`, which takes fetched keys. The thread goes on after `pause`.
     pub(super) fn report_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
         current.end_reading();
@@ -254,7 +255,7 @@ impl CurrentPolicy {
     }
 
     /// Logs these notices about the active policy, and about each changed policy when it is
-    /// activated: a reload may bring a part that silently denies.
+    /// activated: a reload may bring a part that has no effect here, or that silently denies.
     pub(super) fn set_notices(&mut self, notices: PolicyNotices) {
         self.notices = Some(notices);
         self.log_notices();
@@ -301,8 +302,8 @@ impl CurrentPolicy {
         tracing::info!(file = %self.file.display(), "{reason}");
     }
 
-    /// Makes no policy active, so that worker threads get none. This thread frees the policy: see
-    /// [`ActiveSnapshot`].
+    /// Makes no policy active, so that worker threads get none. The policy is freed on the calling
+    /// thread, not on a worker thread: see [`ActiveSnapshot`].
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.active.replace(None);

@@ -31,9 +31,10 @@ pub(super) struct DecidedRequest {
     sets_headers_only: bool,
     /// Whether the caller has an API key.
     has_api_key: bool,
-    /// Whether the only credentials are a certificate, as the candidate reads it.
+    /// Whether the candidate reads a certificate in the request, and no other credentials.
     has_certificate: bool,
-    /// The names of the client's certificate, as the candidate reads it.
+    /// The names in the client's certificate. The candidate may read it in another place than the
+    /// active policy.
     certificate: Option<Vec<String>>,
     received: UnixTime,
     reason: Option<Reason>,
@@ -41,13 +42,12 @@ pub(super) struct DecidedRequest {
 
 const TEXTS: usize = 12;
 
-/// The texts of a request. A text that does not apply is empty.
+/// The texts of a request, in this order. A text that does not apply is empty.
 ///
-/// Method, host, path (without its query, unless a search cluster decides), request ID,
-/// `x-request-id`, client, body; user (with the prefix of its source), issuer of the token,
-/// credentials (the name of a Basic user, the signed part of a token, or the proof of an API key);
-/// the rule that decided,
-/// and the revision of the policy.
+/// * of the request: method, host, path, request ID, `x-request-id`, client, body;
+/// * of the caller: user (with the prefix of its source), issuer of the token, credentials (the
+///   name of a Basic user, the signed part of a token, or the proof of an API key);
+/// * of the decision: the rule that decided, and the revision of the policy.
 type Texts<'a> = [&'a [u8]; TEXTS];
 
 /// The header lines that the decision may depend on, as name and value.
@@ -75,7 +75,8 @@ pub(super) enum Difference {
     OtherRule,
     /// The candidate does not accept the caller's credentials: it answers with 401.
     UnknownCaller,
-    /// The decision of the candidate depends on something unknown.
+    /// The decision of the candidate depends on something unknown, such as a body that had not
+    /// arrived.
     NotCompared,
     /// The comparison panicked.
     Error,
@@ -85,11 +86,19 @@ pub(super) enum Difference {
 const MAX_ID: usize = 256;
 
 impl DecidedRequest {
-    /// Copies a request with its verdict. Query, client, headers and body are copied for a search
-    /// cluster of either policy; without the body, also where conditions of either read them. `None`
-    /// if no other policy can be compared: the request was denied before its caller was known, only
-    /// the candidate reads API keys in a header of the request, it reads tokens elsewhere, or its
-    /// certificate cannot be read.
+    /// Copies a request with its verdict, as far as either policy reads it:
+    ///
+    /// * if a search cluster of either decides: query, client, headers and body;
+    /// * if conditions of either read more than the path: query, client and headers;
+    /// * otherwise none of these.
+    ///
+    /// `None` if the candidate could not decide by the copy:
+    ///
+    /// * the request was denied before its caller was known;
+    /// * the candidate reads a header of the request as an API key, and the active policy does not;
+    /// * the two policies read different tokens in the request;
+    /// * the candidate cannot read the certificate or the credentials;
+    /// * the credentials cannot be copied without their secret.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -116,11 +125,11 @@ impl DecidedRequest {
             }
             None => None,
         };
-        let credentials_of_request = candidate.credentials(request).ok()?;
+        let read_by_candidate = candidate.credentials(request).ok()?;
         if token(active, request) != token(candidate, request) {
             return None;
         }
-        let has_certificate = matches!(credentials_of_request, Some(Credentials::Certificate(_)));
+        let has_certificate = matches!(read_by_candidate, Some(Credentials::Certificate(_)));
         let for_cluster = [active, candidate]
             .iter()
             .any(|policy| matches!(policy.backend(request.host), Backend::Cluster(_)));
@@ -219,7 +228,7 @@ impl DecidedRequest {
             body,
             can_change_bodies: self.can_change_bodies,
             sets_headers_only: self.sets_headers_only,
-            // The shadow policy does not decide about questions.
+            // Only requests of a proxy are copied, no questions of AuthZEN.
             question: None,
         };
         let caller = [user, issuer, credentials];
@@ -229,7 +238,8 @@ impl DecidedRequest {
         };
         let verdict = candidate.check_authenticated(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
-        // Like the active policy, the candidate would have waited for the body.
+        // The active policy has decided without the body. The candidate needs the body, and would
+        // have waited for it.
         let is_unknown = self.body == RequestBody::Pending && verdict.needs_body();
         let difference =
             if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
@@ -359,8 +369,8 @@ impl Difference {
     }
 }
 
-/// Whether the caller of a request that is denied for this reason is known: anonymous, or
-/// authenticated.
+/// Whether the caller was known when a request was denied for this reason. An anonymous caller is
+/// known, too.
 fn has_known_caller(reason: Reason) -> bool {
     match reason.stage() {
         Stage::Rules | Stage::Cluster => true,
