@@ -1,9 +1,9 @@
 //! The open connections of an HTTP listener, and the bytes that they send, bounded.
 //!
-//! There is always room for a new connection: it evicts the connection that has waited for a request
-//! for longest, or if none waits, the connection that has been busy for longest. If the new
-//! connection were closed instead, silent connections could keep the limit reached, and no probe
-//! would be answered.
+//! There is always room for a new connection: it evicts the connection that has waited for a
+//! request for longest, or if none waits, the connection that has been busy for longest. If the new
+//! connection were closed instead, silent connections could use up the limit, and no probe would be
+//! answered.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -18,24 +18,27 @@ pub(crate) struct Connections {
     bounds: Bounds,
 }
 
-/// How much of a listener's connections there may be.
+/// The limits of a listener's connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
+    /// Maximum number of open connections.
     pub(crate) connections: usize,
-    /// Of all answers that are being sent. A single answer may be larger.
+    /// Maximum bytes of all answers that are being sent. A single answer may be larger.
     pub(crate) bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    /// By the time since which they wait or are busy.
+    /// By number. A connection gets a new number when it begins to wait or becomes busy, so the
+    /// lowest number has waited, or been busy, for longest.
     open: BTreeMap<u64, Connection>,
 }
 
 #[derive(Debug)]
 struct Connection {
-    /// Bytes of the answer that is being sent; `None` while the request is not complete.
+    /// Bytes of the answer that is being sent, or 0 if they are not counted; `None` while the
+    /// connection waits for a request.
     bytes: Option<usize>,
     /// Nothing is ever sent: dropping it ends the connection.
     _open: oneshot::Sender<()>,
@@ -117,7 +120,7 @@ impl OpenConnection {
     }
 
     fn set(&self, table: &mut Table, bytes: Option<usize>) {
-        // Otherwise it is evicted.
+        // A connection that is not in the table has been evicted.
         if let Some(connection) = table.open.remove(&self.number.load(Relaxed)) {
             self.number.store(table.insert(Connection { bytes, ..connection }), Relaxed);
         }

@@ -1,9 +1,9 @@
-//! Serves: checks ([`checks`]), which come over gRPC (`grpc`) and HTTP ([`forward_auth`]), questions
-//! of AuthZEN ([`mod@authzen`]), and the admin pages over HTTP ([`admin`]), on the same kinds of
-//! sockets.
+//! Serves: checks ([`checks`]), which come over gRPC (`grpc`) and HTTP ([`forward_auth`]),
+//! questions of AuthZEN ([`mod@authzen`]), and the admin pages over HTTP ([`admin`]), on the same
+//! kinds of sockets.
 //!
-//! `rolegate serve` uses both. Inside Envoy, `module` uses the admin pages alone. [`BoundSocket`]
-//! is a listening socket at an [`Address`].
+//! `rolegate serve` uses all of these. Inside Envoy, `module` uses the admin pages alone.
+//! [`BoundSocket`] is a listening socket at an [`Address`].
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

@@ -1,4 +1,5 @@
-//! A request and its response (10.1).
+//! A request and its response (10.1). The numbers of sections are those of the AuthZEN
+//! Authorization API 1.0.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Answers the requests of a listener.
 pub(super) struct Answerer {
     pub(super) thread: ThreadAuthorizer,
-    /// Without tokens, TLS has verified a certificate of each client.
+    /// The tokens of those who may ask. `None` if TLS has verified a certificate of each client.
     pub(super) tokens: Option<Arc<Tokens>>,
     /// `https` if the listener speaks TLS.
     pub(super) scheme: &'static str,
@@ -95,7 +96,7 @@ impl Answerer {
         if !is_json(&head.headers) {
             return text(StatusCode::BAD_REQUEST, "the content type is not `application/json`\n");
         }
-        // Not read at all if its length says so.
+        // A body whose announced length is too large is not read at all.
         if body.size_hint().lower() > MAX_BODY as u64 {
             return too_large();
         }
@@ -156,17 +157,17 @@ impl Answerer {
         }
     }
 
-    /// Whether this is the path of the metadata: for a public URL with a path also with that path
-    /// at its end (9.2), if the proxy does not remove it.
+    /// Whether this is the path of the metadata. If the public URL has a path, clients append it to
+    /// the path of the metadata (9.2). A proxy may remove it, so both forms are accepted.
     fn is_metadata(&self, path: &str) -> bool {
-        let tenant = path.strip_prefix(METADATA);
-        tenant.is_some_and(|tenant| {
-            tenant.is_empty() || self.url.as_ref().is_some_and(|url| url.path == tenant)
+        let suffix = path.strip_prefix(METADATA);
+        suffix.is_some_and(|suffix| {
+            suffix.is_empty() || self.url.as_ref().is_some_and(|url| url.path == suffix)
         })
     }
 
-    /// The metadata (9.2). Without a public URL, its URLs begin with the host that the client has
-    /// used, which only has to match what the client knows.
+    /// The metadata (9.2). Without a public URL, its URLs begin with the host in the request. That
+    /// suffices: they only have to match the URL that the client has used.
     fn metadata(&self, headers: &HeaderMap) -> Page {
         let mut values = headers.get_all(HOST).iter();
         let host = match (values.next().and_then(|host| host.to_str().ok()), values.next()) {
@@ -188,7 +189,8 @@ impl Answerer {
         json_page(metadata.to_string())
     }
 
-    /// Whether a request has a token of the file, and no other.
+    /// Whether the client may ask: the request has one `authorization` line, with a token of the
+    /// file.
     fn may_ask(&self, headers: &HeaderMap) -> bool {
         let Some(tokens) = &self.tokens else { return true };
         let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -199,7 +201,7 @@ impl Answerer {
         scheme.eq_ignore_ascii_case(BEARER) && tokens.has(token.trim_ascii_start())
     }
 
-    /// The response without a token (11.3). The rest of the request is not read.
+    /// The response to a request without a token (11.3), whose rest is not read.
     fn refuse(&self) -> Page {
         let now = Instant::now();
         let last = self.last_refusal.get();

@@ -112,8 +112,8 @@ impl Registry {
     }
 
     /// Closes an idle connection: the oldest that never had a request, or else the connection that
-    /// has been idle for longest. So a peer that opens thousands of connections closes its own.
-    /// Returns `false` if none was idle.
+    /// has been idle for longest. So if a peer opens thousands of connections without requests, its
+    /// own connections are closed. Returns `false` if none was idle.
     pub(crate) fn evict(&self, now: Instant) -> bool {
         let open = self.open.borrow();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
@@ -138,7 +138,8 @@ impl Registry {
         self.open.borrow().values().for_each(|entry| entry.set(Mode::Drain));
     }
 
-    /// Whether all connections have ended. `open` lacks those that are told to close and have not.
+    /// Whether all connections have ended. It does not ask `open`, from which a connection is
+    /// removed as soon as it is told to close, before it ends.
     pub(crate) fn all_ended(&self) -> bool {
         self.counters.connections.read() == 0
     }
@@ -199,8 +200,8 @@ impl RegisteredConnection {
     }
 
     /// Records whether the connection has an unfinished request head. If too many connections do,
-    /// the first of them is closed: a peer that sends a head as a whole is among them for a moment
-    /// only.
+    /// the one whose head began first is closed. A usual peer sends a whole head at once, so its
+    /// connection is among them for a moment only.
     pub(crate) fn set_half_head(&self, has_half_head: bool) {
         if self.entry.has_half_head.replace(has_half_head) == has_half_head {
             return;

@@ -46,8 +46,8 @@ pub(super) async fn answer(
             Ok(original) => decide(&asker, &parts, original, received).await,
         }
     };
-    // The body is not read. What follows it must not be taken for another question: proxies may
-    // disagree about where it ends.
+    // The body is not read, so the connection ends. Otherwise the bytes after the body could be
+    // taken for another question, and programs may disagree about where a body ends.
     if !asker.is_trusted || !body.is_end_stream() {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -86,14 +86,14 @@ async fn decide(
         let deadline = Instant::from_std(received.arrived) + context.shared.options.request_timeout;
         let _pending = asker.registered.count_pending();
         let mut cancelled = CountCancelled(Some(&context.checker));
-        let failed = match wait::reserve(context, &unverified, exchange.bytes()) {
+        let checked = match wait::reserve(context, &unverified, exchange.bytes()) {
             Err(overload) => Err(overload.into()),
             Ok(_reservation) => {
                 wait::verify_and_check(context, &mut exchange, unverified, deadline).await
             }
         };
         cancelled.0 = None;
-        if let Err(failure) = failed {
+        if let Err(failure) = checked {
             exchange.fail(failure);
         }
     }
@@ -124,7 +124,7 @@ impl Drop for CountCancelled<'_> {
     }
 }
 
-/// The header lines of a request. As many as most requests have are on the stack.
+/// The header lines of a request. Those of most requests fit on the stack.
 type HeaderLines<'a> = SmallVec<[Header<'a>; 48]>;
 
 impl Exchange<'_> {
@@ -161,7 +161,7 @@ impl Exchange<'_> {
         self.answer = Some(answer);
     }
 
-    /// The headers of the client.
+    /// The headers of the client: those of the question, without the headers that the proxy adds.
     fn lines(&self) -> HeaderLines<'_> {
         let lines = self.parts.headers.iter().filter(|(name, _)| !self.profile.owns(name));
         lines
@@ -174,8 +174,8 @@ impl Exchange<'_> {
         Self: 'r,
     {
         let Original { method, host, path, client } = self.original;
-        // No peer and no certificate: no header of the proxy names them, and any client could send
-        // such a header.
+        // Without a peer and a certificate. The proxy has no header of its own for them, and a
+        // header that a client can send as well proves nothing.
         Request {
             method,
             host,

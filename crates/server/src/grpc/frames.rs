@@ -21,9 +21,10 @@ const END_HEADERS: u8 = 4;
 
 /// The head of a request that has begun and not ended.
 ///
-/// `h2` decodes a head as it arrives, and keeps it until its last frame is there: up to 300 KiB of
-/// many small fields that took 4 KB to send, since [`super::connection`] permits long heads. No
-/// request has been accepted then, so neither a deadline nor the budget of messages counts.
+/// `h2` decodes a head as it arrives, and keeps it until its last frame is there. A head of many
+/// small fields takes 4 KB to send and up to 300 KiB to keep, because [`super::connection`] permits
+/// long heads. The request is accepted only after its head, so until then no deadline runs and the
+/// budget of messages does not count it.
 #[derive(Debug)]
 pub(super) struct HalfHead(Cell<HeadState>);
 

@@ -22,27 +22,31 @@ use tokio::task::yield_now;
 use super::frames::{HalfHead, InvalidStreams};
 use crate::checks::notices::FIRST_BYTES;
 
-/// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted:
-/// 2 KB for a stream that was opened and reset in 28 bytes. 64 KiB hold 50 checks with tokens of 1
-/// KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and
-/// writes: 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
+/// Maximum bytes of a turn. It bounds memory: `h2` keeps each stream that it has read until the
+/// stream is accepted, and a stream that was opened and reset in 28 bytes takes 2 KB.
+///
+/// 64 KiB hold 50 checks with tokens of 1 KB, and Envoy seldom sends more at once. With 16 KiB, 32
+/// such checks took three reads and three writes: the throughput was 219,000 checks per second,
+/// instead of 232,000 to 242,000 (November 2026).
 const MAX_TURN: usize = 64 << 10;
-/// Bytes of a connection's first turn, and of a turn after a turn whose streams were mostly reset.
-/// They hold 70 resets, which take 100 µs. After a turn with requests, the next is twice as long.
+/// Bytes of a connection's first turn. After a turn whose streams were mostly reset, the next turn
+/// has this length again; after a turn with requests, the next is twice as long. This length holds
+/// 70 resets, which take 100 µs.
 const MIN_TURN: usize = 2 << 10;
 
 /// The connections of a worker that wait for their turn, first come, first served.
 #[derive(Debug)]
 pub(crate) struct TurnQueue(UnboundedSender<oneshot::Sender<()>>);
 
-/// Facts about the bytes of a connection that `h2` does not tell.
+/// Meters the turns of a connection, and keeps facts about its bytes that `h2` does not tell.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Bytes of a turn.
     limit: Cell<usize>,
     /// Bytes that may still be read in this turn.
     remaining: Cell<usize>,
-    /// The first bytes from the peer, with their number. They tell a protocol other than HTTP/2.
+    /// The first bytes from the peer, with their number. If the peer does not speak HTTP/2, they
+    /// show what it speaks.
     first: Cell<([u8; FIRST_BYTES], usize)>,
     half_head: HalfHead,
     invalid_streams: InvalidStreams,
@@ -186,10 +190,10 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<I> {
         written
     }
 
-    /// False, even if the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or
-    /// more in a write of its own, to other writers only frames of 1,024 bytes or more: it copies
-    /// smaller frames into the write of their batch. Many answers have between 256 and 1,024 bytes,
-    /// and a system call costs far more than a copy.
+    /// False, even if the socket could, so that `h2` makes fewer system calls. `h2` copies small
+    /// frames together into one write, and writes a larger frame by itself. A frame counts as small
+    /// below 256 bytes for a vectored writer, and below 1,024 bytes for other writers. Many answers
+    /// lie between the two, and a system call costs far more than a copy.
     fn is_write_vectored(&self) -> bool {
         false
     }
