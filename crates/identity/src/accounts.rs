@@ -124,9 +124,10 @@ impl Accounts {
     /// user with a hash.
     ///
     /// A password check must take as long if the user does not exist: otherwise response times
-    /// would show which users exist. So an account of the policy stands in for it, the decoy: for a
-    /// name always the same account, because an existing user always costs the same, too. A decoy
-    /// is also chosen for an existing user, so that this function costs the same for both.
+    /// would show which users exist. So another account stands in for a user that does not exist:
+    /// its decoy. A name always has the same decoy, because the checks of an existing user always
+    /// cost the same, too. A decoy is also chosen for an existing user, so that this function costs
+    /// the same for both.
     pub(crate) fn account_or_decoy(&self, user: &str) -> Option<Arc<Account>> {
         let decoy = self.decoy(user);
         let account = self.find(user).filter(|account| account.stored.is_some());
@@ -137,8 +138,9 @@ impl Accounts {
     /// share of all names. The choice depends only on the name and the policy, so it is the same
     /// after a restart and on another replica.
     ///
-    /// The hash of the name is scaled to the number of accounts: when an account is added or
-    /// removed, few names get another cost. With a remainder nearly all names would.
+    /// The hash of the name is scaled to the number of accounts. So when an account is added or
+    /// removed, a name keeps its decoy or gets a neighbour, which mostly costs the same. With a
+    /// remainder nearly every name would get an unrelated decoy.
     fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
         let tag = hmac::sign(&self.decoy_key, name.as_bytes());
         let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
@@ -240,7 +242,8 @@ fn basic_subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
 /// users.
 ///
 /// A user that does not exist costs as much as its decoy. If 60 hashes take long and one does not,
-/// hardly any unknown name is answered as fast as the user with that hash.
+/// hardly any unknown name has the fast one as its decoy. So a fast answer shows that the user with
+/// that hash exists.
 fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> Option<Problem> {
     if !settings.verify {
         return None;

@@ -23,7 +23,8 @@ const MAX_SECOND_CHANCES: usize = 8;
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this
-    /// lock, look-ups do not. The next three fields are changed only under it, and read without it.
+    /// lock, look-ups do not. While the cache is in use, the next three fields are changed only
+    /// under this lock. They are read without it.
     queue: Mutex<VecDeque<u128>>,
     len: AtomicUsize,
     bytes: AtomicUsize,
@@ -89,9 +90,9 @@ pub struct CacheSize {
 }
 
 impl<V: Clone> Cache<V> {
-    /// The most memory of an entry in the table and in the queue, in bytes. A table that has just
-    /// grown has 16 slots for seven entries, fewer than 5/2 per entry, with one more byte per slot.
-    /// A queue has two slots per key.
+    /// The most memory of an entry in the table and in the queue, in bytes. A table is largest when
+    /// it has just grown: then it has 16 slots for every seven entries, less than 5/2 per entry. A
+    /// slot takes one byte besides its entry. A queue has at most two slots per key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
     /// An empty cache of at most `max_entries` entries and `max_bytes` bytes, values included.

@@ -1,5 +1,6 @@
 //! The names of a client certificate: the URI and DNS names of its `subjectAltName` (RFC 5280,
-//! 4.2.1.6). Its subject is no name: nothing says who may have which.
+//! 4.2.1.6). The subject of the certificate does not count as a name: no rule says who may get
+//! which subject.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -65,7 +66,7 @@ impl<'a> Certificate<'a> {
         if names.len() > MAX_NAMES { Err(MalformedCertificate) } else { Ok(names) }
     }
 
-    /// The key of its subject in a cache; `None` if it is not cached.
+    /// The key by which a cache keeps the caller with this certificate; `None` if it is not cached.
     pub(crate) fn cache_key(self, hasher: &KeyedHasher) -> Option<u128> {
         // Hashes of pairs, so that the keys differ from those of other credentials and of other
         // forms.

@@ -7,11 +7,12 @@
 //! * `credentials` splits the value into scheme and credentials, and decodes Basic credentials.
 //! * `accounts` and `password` have the users of the policy and their password hashes.
 //! * `api_keys` has the API keys of the policy.
-//! * `certificate` reads the names of a client certificate, also by `xfcc` those in a header, and
-//!   `certificates` has the users of such names.
+//! * `certificate` reads the names of a client certificate, and `xfcc` reads them in the header
+//!   `x-forwarded-client-cert`. `certificates` has the users of such names.
 //! * `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and
 //!   how these are found.
-//! * `verification` is the slow part of both methods. It can run later and on other threads.
+//! * `verification` is the slow part for passwords and tokens. It can run later and on other
+//!   threads.
 //! * `cache` keeps verified credentials for all threads, by the keyed hashes of `keyed_hasher`;
 //!   `local_cache` is a smaller cache for each thread. `memory` computes how much memory they take.
 

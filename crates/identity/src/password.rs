@@ -200,8 +200,8 @@ impl HashAlgorithm {
         Some((stored.cost().0?, weakness.is_some()))
     }
 
-    /// Rates the parameters. Weak is less than OWASP's password storage cheat sheet recommends (for
-    /// SHA-crypt: fewer rounds than crypt(3) takes by default).
+    /// Rates the parameters. A hash is weak if it costs less than OWASP's password storage cheat
+    /// sheet recommends (for SHA-crypt: if it has fewer rounds than crypt(3) takes by default).
     ///
     /// # Errors
     /// If the parameters are out of range, or a check would cost seconds or gigabytes.

@@ -1,5 +1,6 @@
-//! Subjects without a verification: the names in invalid credentials, for logs; subjects of claims,
-//! for people and test cases; and callers whose credentials another policy has verified.
+//! What is known of a caller without a verification here: the names in invalid credentials, for
+//! logs; the subjects of claims, for people and test cases; and callers whose credentials another
+//! policy has verified.
 
 use policy::model::SourceId;
 use serde_json::Value;
@@ -184,10 +185,13 @@ impl<T: HeapSize> Authenticator<T> {
         certificates.subject(Certificate::Named(names))
     }
 
-    /// An assumed subject with the actor of this certificate, where the policy requires both.
+    /// The subject with the actor of this certificate, if the policy requires a certificate besides
+    /// other credentials and the subject has no actor; otherwise the subject unchanged. For a
+    /// subject that is assumed, not authenticated.
     ///
     /// # Errors
-    /// If the certificate is missing, invalid, or all that there is.
+    /// If an actor is required, and the certificate is missing, invalid or not named by the policy;
+    /// or if the subject itself is that of a certificate.
     pub fn with_required_actor(
         &self,
         subject: Subject,

@@ -96,7 +96,8 @@ impl Issuer {
         Ok(())
     }
 
-    /// The subject of a token with a valid signature, or that its issuer vouches for.
+    /// The subject of a token whose signature is valid, or, for an opaque token, of the claims with
+    /// which its issuer has answered.
     pub(super) fn accept(
         &self,
         payload: Map<String, Value>,
@@ -121,7 +122,7 @@ impl Issuer {
         }
     }
 
-    /// Where its tokens are asked about, if they have no signature.
+    /// Where to ask this issuer about its tokens, if they are opaque.
     pub(crate) fn introspection(&self) -> Option<&model::Introspection> {
         match &self.settings.keys {
             Keys::Introspection(introspection) => Some(introspection),
@@ -129,7 +130,7 @@ impl Issuer {
         }
     }
 
-    /// The `kid`s since the last call for which there is no key.
+    /// The `kid`s without a key that tokens have named since the last call.
     pub(crate) fn take_unknown_kids(&self) -> UnknownKids {
         mem::take(&mut *self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -191,8 +192,8 @@ fn parse_fetched_set(
     Some(keys)
 }
 
-/// Parses the set at this URL or path. A rejected key is an error in a file. A key that is not
-/// supported, or for another purpose, is only ignored.
+/// Parses the set from this URL or path. In a file, a rejected key is an error. Every other fault
+/// of a key is a warning, and the key is ignored: see [`KeyFault::is_rejected`].
 fn parse_key_set(
     bytes: &[u8],
     at: &Place,
