@@ -44,23 +44,24 @@ impl<'a> PathInterpretations<'a> {
         self.first
     }
 
-    /// The interpretations that must all be allowed, without duplicates: the canonical path, then
-    /// the path without its `;` parameters, cut at an encoded `?` or `#`, with reserved characters
-    /// decoded, decoded twice, and all combinations of these.
+    /// The interpretations that must all be allowed, without duplicates. The first is the canonical
+    /// path. The others are the path after one or more of these changes: its `;` parameters are
+    /// removed, it is cut at an encoded `?` or `#`, its reserved characters are decoded, or it is
+    /// decoded twice.
     pub fn all(&self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::once(self.first).chain(self.all.iter().skip(1))
     }
 
     /// The interpretations that no `deny` rule may match, although they need not be allowed: the
-    /// path with its dot segments kept. Adjacent slashes are merged here, too, and no match is lost:
-    /// an empty segment in the middle of a path is matched only by `**`, which matches the merged
-    /// path as well.
+    /// path with its dot segments kept. Adjacent slashes are merged here, too. This loses no match:
+    /// only `**` matches an empty segment in the middle of a path, and `**` matches the merged path
+    /// as well.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
 
-    /// Whether `first` is the only interpretation. This is so for nearly all requests, which then do
-    /// not need the iterators.
+    /// Whether `first` is the only interpretation. It is for nearly all requests, which then do not
+    /// need the iterators.
     #[must_use]
     pub fn is_only(&self) -> bool {
         self.all.is_empty() && self.deny_only.is_empty()
@@ -144,7 +145,7 @@ const CLASS: [u8; 256] = {
 };
 
 /// Returns the path without query and fragment, and the classes of unusual bytes in it: 0 if it is
-/// canonical. Every request pays for this pass, so there is only this pass.
+/// canonical. Every request takes this pass, so a single pass finds both.
 fn scan(raw: &[u8]) -> (&[u8], u8) {
     let mut classes = 0;
     // The classes that are unusual at the current byte: `/` and `.` only after a `/`.
@@ -196,7 +197,8 @@ fn interpret<'a>(
     let Buffers { candidates, current, result, scratch, all, deny_only } = buffers;
     all.clear();
     deny_only.clear();
-    // Candidate 0 is the path with its triplets normalised; resolved, it is the canonical path.
+    // Candidate 0 is the path with its triplets normalised. Without its dot segments and adjacent
+    // slashes, it is the canonical path.
     candidates.copy(0, current);
     shape::resolve(current, result, scratch)?;
     all.push(result);

@@ -29,8 +29,8 @@ pub enum Decision {
     Allowed(RuleId),
     /// Denied by this `deny` rule.
     Denied(RuleId),
-    /// Denied because no rule allows it. This `allow` rule matches, but a condition of it, of its
-    /// role or of a grant is not true.
+    /// Denied because no rule allows it. This `allow` rule matches, but it does not count: its
+    /// condition, that of its role or that of a grant is not true.
     ConditionFailed(RuleId),
     /// Denied because no rule allows it.
     NotAllowed,
@@ -81,8 +81,9 @@ pub fn decide_with(
     }
 }
 
-/// The rules that match a request, in order, each with whether its conditions are true: for each
-/// host and path of it that match.
+/// The rules that match a request, in order, each with its effect and with whether its conditions
+/// are true: `None` if that cannot be computed. A rule is listed for each of its hosts and paths
+/// that match, because the placeholders that conditions read differ.
 fn matching_rules(
     policy: &Policy,
     caller: &Caller<'_>,
@@ -134,7 +135,8 @@ fn matching_rules(
     matching
 }
 
-/// Whether a caller has a role, where conditions decide.
+/// Whether a caller has a role, by the conditions of the role and of its grants; `None` if that
+/// cannot be computed. `possible` are the roles that the caller may have.
 fn has_role(
     policy: &Policy,
     caller: &Caller<'_>,
@@ -154,8 +156,8 @@ fn has_role(
     and(has, when.as_ref().map_or(Some(true), |when| is_true(when, inputs)))
 }
 
-/// The names of the roles that a caller has without a condition, but the reserved roles: the value
-/// of `roles`. Of two callers both have them.
+/// The value of the variable `roles`: the names of the roles that a caller has without a condition.
+/// Reserved roles are left out. If an actor calls for the caller, both have these roles.
 #[must_use]
 pub fn certain_roles<'p>(policy: &'p Policy, caller: &Caller<'_>) -> Vec<&'p str> {
     let mut certain = unconditional_roles(policy, caller);
@@ -173,7 +175,7 @@ fn unconditional_roles(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId>
     with_extended(policy, given.map(|(role, _)| role), |role| role.when.is_none())
 }
 
-/// Whether a caller has a role by its name or by its token.
+/// Whether a caller has a role without a grant: a reserved role, or a role from its token.
 fn is_given(caller: &Caller<'_>, role: &str) -> bool {
     role == ANYONE
         || caller.user.is_some() && (role == AUTHENTICATED || caller.roles.contains(&role))
@@ -188,15 +190,15 @@ fn is_for(grant: &Grant, caller: &Caller<'_>) -> bool {
         || caller.user.is_some() && grant.groups.iter().any(|name| caller.groups.contains(&&**name))
 }
 
-/// All roles that a caller may have, without regard to its actor: those granted, those from its token, the reserved roles, and
-/// those that these extend. Conditions may take some of them away.
+/// All roles that a caller may have: granted roles, roles from its token, reserved roles, and the
+/// roles that these extend. Its actor does not count. Conditions may take some of the roles away.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
     with_extended(policy, given_roles(policy, caller).map(|(role, _)| role), |_| true)
 }
 
-/// The roles that a caller has by its name, its groups or its token, each with the condition of its
-/// grant.
+/// The roles that a caller is given: reserved roles, roles from its token, and roles granted to its
+/// name or its groups. A granted role comes with the condition of its grant, if any.
 fn given_roles<'p>(
     policy: &'p Policy,
     caller: &Caller<'_>,
@@ -207,8 +209,8 @@ fn given_roles<'p>(
     roles.map(|(id, _)| (id, None)).chain(granted)
 }
 
-/// These roles and those that they extend, without the roles that are left out, and what only these
-/// extend.
+/// These roles and the roles that they extend, as far as `is_kept` is true. A role that is not kept
+/// does not add the roles that it extends.
 fn with_extended(
     policy: &Policy,
     roles: impl Iterator<Item = RoleId>,

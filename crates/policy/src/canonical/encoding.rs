@@ -34,7 +34,8 @@ pub fn decoded(segment: &[u8]) -> Vec<u8> {
 /// upper-case digits.
 ///
 /// # Errors
-/// If it contains an invalid triplet.
+/// If it contains an invalid triplet, an encoded control character, slash or backslash, or encoded
+/// bytes that are not UTF-8.
 pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
     let mut normal = true;
     let mut utf8 = Utf8::default();
@@ -61,8 +62,9 @@ pub(crate) fn decode_reserved(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
-/// Whether all servers interpret every triplet of a normalised text alike: each encodes a space, a
-/// character that is not ASCII, or a `%` that does not look like the start of another triplet.
+/// Whether all servers interpret every triplet of a normalised text alike. They do if each triplet
+/// encodes a space, a byte of a character that is not ASCII, or a `%` that does not look like the
+/// start of another triplet.
 pub(super) fn is_unambiguous(text: &[u8]) -> bool {
     !is_doubly_encoded(text)
         && Units(text).flatten().all(|unit| match unit {
@@ -71,8 +73,8 @@ pub(super) fn is_unambiguous(text: &[u8]) -> bool {
         })
 }
 
-/// Decodes a normalised text once more (`%2541` becomes `A`), writes the result to `inner`, and
-/// returns whether it differs. `raw` is overwritten.
+/// Decodes a normalised text once more (`%2541` becomes `A`), and writes the result to `inner`. If
+/// nothing in the text is encoded twice, it returns `false` and writes nothing. `raw` is a buffer.
 ///
 /// # Errors
 /// If the result is invalid or ambiguous, or could be decoded yet again.
@@ -88,8 +90,8 @@ pub(super) fn decode_again(
     let mut remainder = text;
     while let Some((byte, after)) = remainder.split_first() {
         raw.push(*byte);
-        let inner = after.strip_prefix(b"25").filter(|_| starts_doubly_encoded(remainder));
-        remainder = inner.unwrap_or(after);
+        let digits = after.strip_prefix(b"25").filter(|_| starts_doubly_encoded(remainder));
+        remainder = digits.unwrap_or(after);
     }
     if is_doubly_encoded(raw) {
         return Err(PathError::NestedEncoding);

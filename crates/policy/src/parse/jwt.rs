@@ -14,9 +14,11 @@ use crate::parse::values::{self, is_name, name_refs, names, prefix};
 use crate::parse::{introspection, url_files};
 use document::{Fields, Mark, Node, Place, PolicyFile, Problem, Reader, Text, Value, Warning};
 
+/// The default of `clock_skew`.
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A longer clock skew gets a warning: clocks do not differ so much.
 const LARGE_SKEW: Duration = Duration::from_secs(600);
+/// The default of `refresh`.
 const REFRESH: Duration = Duration::from_secs(300);
 /// The minimum interval between two fetches, so that they do not burden the server.
 pub(crate) const MIN_REFRESH: &str = "100ms";
@@ -144,7 +146,8 @@ fn read_key_source(
     introspection::read(reader, files, (key, node)).map(Keys::Introspection)
 }
 
-/// Whether `claims` has `roles`, or is empty, which was reported already.
+/// Whether the absence of a claim for roles was reported already: `claims` has an invalid `roles`,
+/// or is empty. Called only if no such claim was read.
 fn may_name_roles(fields: &Fields<'_>) -> bool {
     match fields.field("claims").map(|(_, claims)| &claims.value) {
         Some(Value::Map(entries)) => entries.iter().any(|(key, _)| &*key.text == "roles"),
@@ -268,7 +271,7 @@ fn read_keys(
     Some(Keys::Url { url: url.trusting(trusted_ca?), refresh, at })
 }
 
-/// Reports keys other than `file`: they configure how keys are fetched from a URL.
+/// Reports all settings beside `file`: they are about fetching a URL, and have no effect on a file.
 pub(crate) fn reject_for_file(reader: &mut Reader, fields: &Fields<'_>) {
     for (key, _) in fields.iter().filter(|(key, node)| &*key.text != "file" && !node.is_nothing()) {
         let help = "leave it out: a file is not fetched, and is read again when it changes";
@@ -303,7 +306,7 @@ fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     Claims { user, roles, groups, separator: Separator::Spaces }
 }
 
-/// The name of the actor in the claim `act`.
+/// Reads where the claim `act` has the name of the actor.
 fn read_act(reader: &mut Reader, fields: &Fields<'_>) -> Option<ClaimPath> {
     let node = fields.value("act")?;
     let fields = reader.filled_fields(node, "`act`", &["users"])?;
@@ -339,7 +342,8 @@ fn read_claim_values(reader: &mut Reader, node: &Node, claim: &str) -> Vec<Claim
     items.iter().filter_map(|item| read_claim_value(reader, item, claim)).collect()
 }
 
-/// Unquoted `true`, `false` and whole numbers have these types; anything else is text.
+/// Reads a value. Unquoted `true` and `false` are booleans, unquoted whole numbers are integers,
+/// and other unquoted numbers are errors. Anything else is text.
 fn read_claim_value(reader: &mut Reader, node: &Node, claim: &str) -> Option<ClaimValue> {
     if let Value::Scalar(scalar) = &node.value
         && scalar.plain

@@ -222,8 +222,9 @@ impl PathParser<'_, '_> {
         let pieces: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let pieces = pieces?;
-        // Only these two errors are certain for every text in place of the `*`. This text may, for
-        // example, complete the piece `%C3`, the first byte of a character.
+        // Only these two errors are certain, whatever text is in place of the `*`. Another error
+        // may go away: the text after the piece `%C3`, the first byte of a character, may be its
+        // second byte.
         let mut errors = pieces.iter().filter_map(|piece| why_always_denied(&piece.canonical));
         if let Some(error) = errors
             .find(|error| matches!(error, PathError::EncodedSlash | PathError::NestedEncoding))
@@ -301,7 +302,8 @@ impl PathParser<'_, '_> {
     }
 }
 
-/// Splits a path at each `/` that is not in a placeholder: the place of a claim may have some.
+/// Splits a path at each `/`, but not inside `{claims.…}`: a place of a claim, such as
+/// `/tenant/id`, has slashes of its own.
 pub(crate) fn split(path: &str) -> Vec<&str> {
     let (mut parts, mut start, mut in_claim) = (Vec::new(), 0, false);
     for (at, letter) in path.char_indices() {

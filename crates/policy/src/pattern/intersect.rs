@@ -39,7 +39,7 @@ impl Scope {
         }
     }
 
-    /// A host with these labels.
+    /// The hosts with these labels: a single host if no label is a placeholder.
     fn from_labels(labels: Vec<HostLabel>) -> Self {
         let literals: Option<Vec<&str>> = labels
             .iter()
@@ -68,8 +68,9 @@ fn common_labels(one: &[HostLabel], other: &[HostLabel]) -> Option<Vec<HostLabel
 }
 
 impl Pattern {
-    /// The resources that both match; `None` if there are none. If both have a glob with several
-    /// `*`, the result may miss some of them.
+    /// The resources that both match; `None` if there are none. The result is not exact in two
+    /// cases. Where two globs meet, it may miss some resources: see `Glob::intersection`. Where
+    /// `{user}` or `{user.id}` meets another of these or a glob, it may have too many.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (a, b) = (self.segments.len(), other.segments.len());
@@ -111,7 +112,8 @@ impl Segment {
 }
 
 impl Glob {
-    /// A glob for the names that both match, with the longer start and the longer end.
+    /// A glob for the names that both match: the longer start, the middle pieces of both, and the
+    /// longer end. It misses names in which these pieces overlap, or are in another order.
     fn intersection(&self, other: &Self) -> Option<Self> {
         let ([start_a, middle_a @ .., end_a], [start_b, middle_b @ .., end_b]) =
             (&*self.0, &*other.0)
