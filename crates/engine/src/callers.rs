@@ -139,9 +139,9 @@ impl<I: Id + Ord> Members<I> {
 
 /// The roles, and which roles each extends.
 ///
-/// For a role that a condition may take from a caller, the graph has more nodes, which extend it:
-/// a node for each grant with a condition, and a node for all other ways to be given the role. So
-/// the set of a caller tells how it has the role. The ids of these nodes follow those of the
+/// Each role is a node. A role that a condition may take from a caller has more nodes, which extend
+/// it: a node for each grant with a condition, and a node for all other ways to be given the role.
+/// So the set of a caller tells how it has the role. The ids of these nodes follow those of the
 /// policy's roles.
 pub(crate) struct RoleGraph {
     ids: Interner<RoleId>,
@@ -151,7 +151,7 @@ pub(crate) struct RoleGraph {
     granted: Vec<RoleId>,
     /// The roles that a condition may take from a caller, each after the roles that extend it.
     conditional: Vec<RoleId>,
-    /// For each of these roles, the node that a caller has if it is given the role without a
+    /// For each of these roles, the node of the callers that are given the role without a
     /// condition.
     direct: HashMap<RoleId, RoleId, RandomState>,
     /// The nodes of the grants with a condition: the role, the node, and the index of the grant.
@@ -190,7 +190,7 @@ impl RoleGraph {
         graph
     }
 
-    /// The node that a caller has who is given the role with this name without a condition.
+    /// The node of the callers that are given the role with this name without a condition.
     fn direct_by_name(&self, name: &str) -> Option<RoleId> {
         let role = self.ids.find(name.as_bytes())?;
         Some(self.direct(role).unwrap_or(role))
@@ -201,7 +201,7 @@ impl RoleGraph {
         self.conditional.clone().into_iter()
     }
 
-    /// The node that a caller has who is given the role without a condition; `None` if no condition
+    /// The node of the callers that are given the role without a condition; `None` if no condition
     /// may take the role.
     pub(crate) fn direct(&self, role: RoleId) -> Option<RoleId> {
         self.direct.get(&role).copied()

@@ -17,8 +17,8 @@ pub(crate) struct Literals {
     count: usize,
     /// The texts of segments that do not fit into a [`FirstBytes`].
     long: Vec<u8>,
-    /// The length of the longest literal. Longer segments are not looked up: each node would hash
-    /// the whole segment.
+    /// The length of the longest literal. A longer segment is not looked up: its hash would be
+    /// computed again for each node.
     longest: u32,
     seed: RandomState,
 }
@@ -39,8 +39,8 @@ const FREE: Literal =
     Literal { bytes: [0; 2], length: 0, from: NodeId::NONE, to: NodeId::NONE, start: 0 };
 
 impl Literals {
-    /// The target of the edge for the segment with these first bytes. It starts at `start` of the
-    /// resource.
+    /// The target of the edge for a segment; [`NodeId::NONE`] if there is none. The segment has
+    /// these first bytes, and starts at `start` of the resource.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -132,7 +132,7 @@ impl Literals {
         }
     }
 
-    /// The text of a segment that does not fit into a [`FirstBytes`].
+    /// The text of an edge's segment; empty if the segment fits into a [`FirstBytes`].
     fn text(&self, edge: &Literal) -> &[u8] {
         if edge.first_bytes().is_whole() {
             return &[];

@@ -176,9 +176,9 @@ pub(crate) fn pack(roles: impl Iterator<Item = RoleId> + Clone, words: &mut Word
     for RoleId(role) in roles {
         let block = role / 64;
         if last_block.replace(block) != Some(block) {
-            let summary = 1 + 2 * (role / 4096) as usize;
+            let part_start = 1 + 2 * (role / 4096) as usize;
             let index = words.len() as u64;
-            if let Some([blocks, first]) = words.get_mut(summary..summary + 2) {
+            if let Some([blocks, first]) = words.get_mut(part_start..part_start + 2) {
                 *first = if *blocks == 0 { index } else { *first };
                 *blocks |= 1 << (block % 64);
             }

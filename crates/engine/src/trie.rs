@@ -66,11 +66,10 @@ pub(crate) struct Trie {
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
-    /// The start node for the variable of [`Trie::walk`], or `NONE` without a scope. Further start
-    /// nodes are in `current`.
+    /// The node at which [`Trie::walk`] starts; `NONE` if no scope applies. The walk keeps one node
+    /// in its variable `node`, at first this node. Further start nodes are in `current`.
     start_node: NodeId,
-    /// The nodes reached by the segments so far, except for the node in a variable of
-    /// [`Trie::walk`].
+    /// The nodes reached by the segments so far, except for the node in that variable.
     current: SmallVec<[NodeId; 16]>,
     /// The nodes to which the current segment leads, with the same exception.
     next: SmallVec<[NodeId; 16]>,
@@ -227,13 +226,14 @@ impl Trie {
         }
     }
 
-    /// Follows the edges of the nodes in `current`, and matches the globs of all nodes. `literal`
-    /// is the literal target of the node in the register. Returns the next node for the register:
-    /// `literal` if it exists. The other nodes are in `current` afterwards.
+    /// Follows the edges of the nodes in `current`, and matches the globs of all nodes. `next_node`
+    /// is the literal target of the node in the register, or `NONE`. Returns the next node for the
+    /// register: `next_node`, or another target if it is `NONE`. The other nodes are in `current`
+    /// afterwards.
     #[inline(never)]
     fn step_others(
         &self,
-        mut literal: NodeId,
+        mut next_node: NodeId,
         segment: FirstBytes,
         start: usize,
         end: usize,
@@ -249,14 +249,14 @@ impl Trie {
         if !walk.globs.is_empty() {
             self.match_globs(start, end, walk);
         }
-        if literal == NodeId::NONE {
-            literal = walk.next.pop().unwrap_or(NodeId::NONE);
+        if next_node == NodeId::NONE {
+            next_node = walk.next.pop().unwrap_or(NodeId::NONE);
         }
         // The loop has emptied `current`, so `next` is empty after this.
         if !walk.next.is_empty() {
             std::mem::swap(&mut walk.current, &mut walk.next);
         }
-        literal
+        next_node
     }
 
     /// Pushes the targets of the edges that are not literals to `next`. Leaves globs that may need

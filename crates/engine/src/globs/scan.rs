@@ -5,11 +5,11 @@
 //! beginning share its steps. A reached step waits for its next piece. Each piece is matched at its
 //! first position after its predecessor, which leaves the most bytes for its successors.
 //!
-//! The automaton reports which pieces end at each position. Each waiting step is tried only once
-//! for each piece found after the step was reached, however often the piece occurs: `checked`
-//! stores for each piece how many waiting steps it has been tried on. So a pass costs at most a few
-//! steps for each byte, plus an amount that does not grow with the segment: for each piece found,
-//! the smaller of the number of waiting steps and the number of the piece's edges.
+//! The automaton reports which pieces end at each position. However often a piece occurs, it is
+//! tried on each waiting step only once: at its first occurrence after the step was reached. For
+//! this, `checked` has the number of waiting steps on which each piece has been tried. So a pass
+//! costs at most a few steps for each byte, plus an amount that does not grow with the segment: for
+//! each piece found, the smaller of the number of waiting steps and the number of its edges.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -149,8 +149,8 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
             let found = set.automaton.state(state);
             may_be_first_piece &= found.depth == read;
             if may_be_first_piece && found.whole != PieceId::NONE {
-                let starting = self.waiting(Kind::First).len();
-                self.advance(found.whole, Kind::First, 0..starting, at);
+                let count = self.waiting(Kind::First).len();
+                self.advance(found.whole, Kind::First, 0..count, at);
             }
             if waits_for_middle && found.longest_middle != PieceId::NONE {
                 self.match_middle(found.longest_middle, at);
@@ -159,10 +159,9 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         self.match_last(set.automaton.state(state).longest_last, segment.len());
     }
 
-    /// Matches a middle piece that ends at `at`, and the shorter pieces that end there, too.
-    /// Wherever the longer piece ended before, the shorter pieces ended and were tried, too. So
-    /// once the longer piece has been tried on all waiting steps, the shorter pieces have been
-    /// tried on them, too.
+    /// Matches a middle piece that ends at `at`, then the shorter pieces that end there, too. Stops
+    /// at a piece that has been tried on all waiting steps. The shorter pieces end wherever this
+    /// piece ends, so they have been tried on all waiting steps as well.
     fn match_middle(&mut self, mut id: PieceId, at: usize) {
         while id != PieceId::NONE {
             cost::add(1);
@@ -323,8 +322,8 @@ impl Checked {
     }
 }
 
-/// The start of the last bytes of the segment, in which last pieces of up to this length can occur;
-/// never inside a triplet.
+/// The start of the bytes in which a last piece can be: the `longest` bytes at the end of the
+/// segment, and up to two bytes before them, so that the start is not inside a triplet.
 fn tail(segment: &[u8], longest: usize) -> usize {
     let start = segment.len().saturating_sub(longest + 2);
     (start..segment.len()).find(|place| !cuts_triplet(segment, *place)).unwrap_or(segment.len())
@@ -368,7 +367,7 @@ impl Steps {
         } = true;
     }
 
-    /// The steps and the edges. `pieces` is the id after the last piece.
+    /// The steps and the edges. The ids of all pieces are below `pieces`.
     pub(super) fn finish(self, pieces: PieceId) -> (IdVec<StepId, Step>, Edges) {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();
