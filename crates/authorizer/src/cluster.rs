@@ -3,6 +3,10 @@
 //!
 //! The users of `internal_users.yml` exist on the hosts of the cluster only, so these hosts have an
 //! authenticator of their own. Tokens are those of the policy's issuers.
+//!
+//! The *needs* of a request are what its caller must be permitted to do: each need has actions and
+//! their target, such as indices. The *inventory* has the cluster's indices, aliases and data
+//! streams.
 
 mod answer;
 mod bulk;
@@ -173,8 +177,8 @@ impl Cluster {
             Ok(filters) => {
                 let target =
                     self.privileges().with_names_for_patterns(prepared, search_request, needs);
-                // Forwarded patterns may match an index that is not in the inventory yet, and of
-                // which a role hides a part.
+                // A pattern that stays in the request may match an index that is not in the
+                // inventory yet. A role may hide a part of this index from the caller.
                 let missing = match &target {
                     Some(_) => None,
                     None => self.privileges().missing_if_patterns_stay(prepared, needs),
@@ -243,7 +247,7 @@ impl Cluster {
         Some(Forwarded { target, names, filters, bulk: None })
     }
 
-    /// The data of the cluster for a subject.
+    /// What the cluster keeps of a subject: its headers, and its roles prepared for decisions.
     pub(crate) fn caller(
         &self,
         responder: &Responder,

@@ -84,8 +84,8 @@ pub enum Limit {
     /// than are removed: 400.
     #[error("too many header lines, or too many aliases of the headers to set or remove")]
     HeaderLines,
-    /// The response that allows the request would be larger than is kept in memory, as with long
-    /// claims: 400.
+    /// The response that allows the request would be larger than rolegate keeps in memory. Long
+    /// claims can cause this: 400.
     #[error("the headers to set are too large")]
     ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
@@ -111,7 +111,7 @@ pub enum Limit {
 pub enum Stage {
     /// Reading its method, path or host.
     Request,
-    /// Reading its headers: a denial may depend on headers that no log has.
+    /// Reading its headers. A denial may depend on a header that the decision log does not have.
     Headers,
     /// Checking a limit of the server or of an answer.
     Limit,

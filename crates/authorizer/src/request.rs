@@ -77,7 +77,7 @@ pub struct ParsedRequest<'a> {
     pub paths: PathInterpretations<'a>,
     /// The credentials, not verified.
     pub credentials: Option<Credentials<'a>>,
-    /// The certificate of the client, also if it is not its credentials.
+    /// The certificate of the client, even if other credentials count.
     pub certificate: Option<Certificate<'a>>,
 }
 
@@ -137,11 +137,12 @@ pub(crate) fn credentials<'a>(
     Ok(credentials)
 }
 
-/// The credentials of a request. The `Authorization` header is not a list, so a second line is
-/// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
-/// line. An API key is denied beside any other credentials, since only one of them would count, and
-/// so is a token outside of the `Authorization` header. If no header has credentials, the
-/// certificate of the client counts. Where the policy requires both, both count.
+/// The credentials of a request, and the certificate of its client.
+///
+/// The `Authorization` header is not a list, so a second line is denied (RFC 9110, 11.6.2 and 5.3).
+/// [`validate_credentials`] denies a second value in the same line. This header, an API key and a
+/// token in another place exclude each other, because only one of them would count. Without any of
+/// them, the certificate of the client counts. Where the policy requires both, both count.
 fn find_credentials<'a>(
     request: &Request<'a>,
     identity: &Identity,
@@ -205,6 +206,7 @@ pub(crate) fn certificate<'a>(
     if identity.certificates.is_none() {
         return Ok(None);
     }
+    // Tools and tests name a certificate. No proxy has to be trusted for it.
     let is_named = matches!(request.certificate, Some(Certificate::Named(_)));
     let Some(proxies) = identity.trusted_proxies().filter(|_| !is_named) else {
         return Ok(request.certificate);
@@ -226,10 +228,10 @@ pub(crate) fn certificate<'a>(
 /// values that a proxy has joined with a comma. (An API key with control bytes is a wrong key. In
 /// another place than this header, a token with control bytes is a wrong token.)
 ///
-/// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
-/// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for
-/// a token of 900 bytes (November 2026). Any other value must be validated first, before it is
-/// verified and before it is denied for another reason.
+/// A value that [`identity::Authenticator::authenticate`] accepts is valid, because it is a scheme,
+/// spaces, and base64 or a token. So the value of a cached caller is not validated: this would take
+/// 50 ns for a token of 900 bytes (November 2026). Any other value must be validated before it is
+/// verified, and before it is denied for another reason.
 pub(crate) fn validate_credentials(credentials: Option<Credentials<'_>>) -> Result<(), Reason> {
     let credentials = credentials.map(Credentials::of_user);
     let Some(Credentials::Authorization(value)) = credentials else { return Ok(()) };

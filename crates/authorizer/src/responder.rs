@@ -32,7 +32,7 @@ pub(crate) struct Responder {
 }
 
 /// The headers that tell the application who a caller is, and its metadata. Cached with the caller,
-/// so that its next requests format none.
+/// so that they are formatted once for all its requests.
 #[derive(Debug)]
 pub(crate) struct CallerHeaders {
     /// Its values of `set_headers`.
@@ -79,8 +79,8 @@ impl Responder {
         })
     }
 
-    /// The headers of a caller with these roles; `None` if it is anonymous. Only a verified caller
-    /// gets an identity header.
+    /// The headers of a caller with these roles. `caller` is `None` if it is anonymous. Only a
+    /// verified caller gets an identity header.
     pub(crate) fn caller_headers(
         &self,
         caller: Option<(&Subject, Trust)>,

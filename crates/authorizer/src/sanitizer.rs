@@ -93,10 +93,10 @@ impl HeaderSanitizer {
     }
 
     /// Whether an upstream may confuse this header of a request with a header of the policy: the
-    /// names differ only in another character instead of `-`. Servers that pass headers on as
-    /// environment variables write `_` for `-` (RFC 3875, 4.1.18), and some, such as lighttpd, for
-    /// all characters but letters and digits. A header with exactly the policy's name is no alias:
-    /// it is set or removed anyway.
+    /// names differ only in characters that are neither letters nor digits. Servers that pass
+    /// headers on as environment variables write `_` for `-` (RFC 3875, 4.1.18), and some, such as
+    /// lighttpd, for all these characters. A header with exactly the policy's name is no alias: it
+    /// is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
         !self.names().any(|set| set.as_bytes().eq_ignore_ascii_case(name))
             && self.is_name_or_alias(name)
@@ -252,7 +252,8 @@ impl<'a> Changes<'a> {
         without_value.chain(document_security)
     }
 
-    /// Whether no cookie and no header of this request in particular must be removed.
+    /// Whether nothing must be removed from this request in particular: no cookie, no alias, and no
+    /// header that the policy sets on other requests only.
     pub(crate) fn only_set_headers(self) -> bool {
         self.cookies.is_none()
             && self.aliases.is_empty()

@@ -179,7 +179,8 @@ impl<'a> Allowed<'a> {
         self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
-    /// The dynamic metadata of the request, besides that of every request. No key occurs twice.
+    /// The dynamic metadata that the policy sets on this request. No key occurs twice. The metadata
+    /// of every verdict, such as the reason, is not among it.
     pub fn metadata(&self) -> impl Iterator<Item = (&'a str, MetadataValue<'a>)> + use<'a> {
         self.metadata.values(self.rule)
     }
@@ -190,10 +191,10 @@ impl<'a> Allowed<'a> {
         self.changes.without_value()
     }
 
-    /// Whether the only changes are headers to set, and headers to remove that the policy removes
-    /// from each request. A header that the policy sets only on other requests must be removed,
-    /// too, if this request has it; so must a header that an upstream may confuse with a header of
-    /// the policy.
+    /// Whether all changes can be made by a proxy that only sets headers, and that removes the same
+    /// headers from each request. Such a proxy cannot change a path or a cookie. Nor can it remove
+    /// a header of this request that the policy sets on other requests only, or one that an
+    /// upstream may confuse with a header of the policy.
     pub(crate) fn only_sets_headers(&self) -> bool {
         self.rewritten.is_none() && self.changes.only_set_headers()
     }
@@ -229,15 +230,15 @@ impl<'a> Allowed<'a> {
     }
 }
 
-/// Maximum size of the changes to an allowed request and of its metadata, in bytes of names and values. They stay in
-/// memory until Envoy reads them. Chosen, not measured: Envoy accepts 60 KiB of headers from a
-/// client by default (`max_request_headers_kb`). A request with larger changes is denied, as
-/// [`Limit::ResponseSize`](crate::Limit::ResponseSize): a client can cause it, with long claims (S8
-/// in `SECURITY.md`).
+/// Maximum size of the changes to an allowed request and of its metadata, in bytes of names and
+/// values. They stay in memory until Envoy reads them. Chosen, not measured: Envoy accepts 60 KiB
+/// of headers from a client by default (`max_request_headers_kb`). A request with larger changes is
+/// denied, as [`Limit::ResponseSize`](crate::Limit::ResponseSize): a client can cause it, with long
+/// claims (S8 in `SECURITY.md`).
 const MAX_CHANGES_BYTES: usize = 64 << 10;
 
 impl Verdict<'_> {
-    /// Whether the request is denied only because its body counts, and was
+    /// Whether the request is denied only because the decision needs its body, which was
     /// [`Pending`](crate::RequestBody::Pending) or not seen. Its caller is authenticated.
     #[must_use]
     pub fn needs_body(&self) -> bool {
