@@ -131,7 +131,7 @@ impl Checker<'_> {
             if attribute.is_placeholder() || attribute == Attribute::Certificate {
                 return Ok(Expression::IsPresent(attribute));
             }
-            // Its negation would be true for each request of a proxy.
+            // Requests of proxies have no question, so `!has(…)` would be true for each of them.
             if matches!(attribute, Attribute::Question(_)) {
                 let message = format!("`has({attribute})` does not say which property");
                 let help = format!("write `has({attribute}.name)`");
@@ -247,7 +247,7 @@ impl Checker<'_> {
     }
 }
 
-/// A zone by its name, or `+HH:MM`.
+/// A zone by its name, or by its offset from UTC: `+HH:MM` or `-HH:MM`.
 fn read_zone(name: &str) -> Option<TimeZone> {
     let digits = name.strip_prefix(['+', '-']).unwrap_or(name);
     let Some((hours, minutes)) = digits.split_once(':') else {

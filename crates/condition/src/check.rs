@@ -96,18 +96,21 @@ fn limit(at: usize, expression: Expression) -> Result<Expression, ConditionError
     Ok(expression)
 }
 
-/// The recursion is as deep as a condition may be, times the conditions that name each other.
+/// The number of levels of an expression. The recursion is bounded: a text has a maximum length,
+/// and the conditions that it names have passed [`limit`].
 fn depth(expression: &Expression) -> usize {
     1 + expression.parts().into_iter().map(depth).max().unwrap_or(0)
 }
 
 pub(crate) struct Checker<'n> {
     pub(crate) named: &'n HashMap<Arc<str>, Expression>,
-    /// The names of items of the `exists` and `all` around, with their types.
+    /// The names of the items of each `exists` and `all` around this part, with their types. The
+    /// innermost is the last.
     pub(crate) items: Vec<(String, Type)>,
 }
 
 impl Checked {
+    /// Whether it may have this type. A value of unknown type may, and all lists are alike.
     pub(crate) fn is(&self, wanted: Type) -> bool {
         self.kind == wanted || self.kind == Type::Dynamic || self.kind.is_list() && wanted.is_list()
     }

@@ -7,8 +7,8 @@ use jiff::tz::TimeZone;
 use crate::pattern::Pattern;
 use crate::value::Constant;
 
-/// An expression. Its types are checked, except those of claims and of items of lists: only for
-/// these is a value of another type a [`crate::Fault::Type`].
+/// An expression. Its types are checked, except those of claims and of items of lists. Only these
+/// can have a value of the wrong type, which is a [`crate::Fault::Type`] in the evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// A value that is written in the condition.
@@ -47,7 +47,7 @@ pub enum Expression {
     Size(Box<Expression>),
     /// A text with its ASCII letters in lower case.
     LowerAscii(Box<Expression>),
-    /// `timestamp(text)` (RFC 3339), or of the seconds since 1970.
+    /// `timestamp(text)` (RFC 3339), or `timestamp(number)`: seconds since 1970.
     Timestamp(Box<Expression>),
     /// `duration(text)`, such as `1h30m`.
     Duration(Box<Expression>),
@@ -57,12 +57,12 @@ pub enum Expression {
     ContainsIp(Network, Box<Expression>),
     /// A part of a time, such as its hour in a time zone.
     TimePart(TimePart, Box<Expression>, Zone),
-    /// Whether the second is true for some item of the first.
+    /// Whether the second expression is true for some item of the first.
     Exists(Box<Expression>, Box<Expression>),
-    /// Whether the second is true for each item of the first.
+    /// Whether the second expression is true for each item of the first.
     All(Box<Expression>, Box<Expression>),
-    /// Whether a placeholder is the value of a claim, which `{claims.…}` stands for. Never an
-    /// error: without such a claim, the rule matches nothing.
+    /// Whether the value of a placeholder is that of a claim: `{claims.…}` in a pattern requires
+    /// this. A missing claim is no error: the rule matches nothing then.
     IsClaim(Attribute, Box<Expression>),
     /// The value of an expression that depends on the caller alone: see [`crate::CallerParts`].
     Cached(usize),
@@ -347,7 +347,7 @@ impl Expression {
         }
     }
 
-    /// The number of its parts, and of theirs.
+    /// The number of expressions in it: itself, its parts, their parts and so on.
     pub(crate) fn size(&self) -> usize {
         1 + self.parts().into_iter().map(Self::size).sum::<usize>()
     }
@@ -374,7 +374,7 @@ impl Expression {
             && !self.has_outer_item(0)
     }
 
-    /// Whether it uses the item of an `exists` or `all` around it, apart from the `depth` innermost.
+    /// Whether it uses an item of an `exists` or `all` around it, other than the `depth` innermost.
     fn has_outer_item(&self, depth: usize) -> bool {
         match self {
             Self::Item(level) => *level >= depth,

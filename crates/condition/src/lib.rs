@@ -1,10 +1,10 @@
 //! Conditions of rules, roles and grants: a typed part of the Common Expression Language (CEL,
 //! `cel-spec`), so that a condition means what CEL says it means.
 //!
-//! Read [`Condition`] first. `token` and `syntax` parse a text, `check` resolves its names
-//! mean and whether the types fit, `expression` is the result, `evaluate` computes it for the
-//! variables of a request, `reduce` simplifies it if only some are known. Nothing here depends on
-//! how a policy is written or compiled.
+//! Read [`Condition`] first. `token` and `syntax` parse a text, `check` resolves its names and
+//! checks its types, `expression` is the result, `evaluate` computes it for the variables of a
+//! request, `reduce` simplifies it if only some of them are known. Nothing here depends on how a
+//! policy is written or compiled.
 //!
 //! Bounds: the length and the depth of a text, the number of its comparisons, and the steps of an
 //! evaluation ([`MAX_STEPS`]).
@@ -69,7 +69,8 @@ pub const MAX_DEPTH: usize = 32;
 pub const MAX_COMPARISONS: usize = 64;
 
 /// The most steps for the parts of all conditions that depend on a caller alone. Later parts cannot
-/// be computed. A client may present many tokens with long lists, and a policy have many conditions.
+/// be computed. A client may present many tokens with long lists, and a policy may have many
+/// conditions.
 const MAX_CALLER_STEPS: usize = 100 * MAX_STEPS;
 
 /// A condition that a policy states.

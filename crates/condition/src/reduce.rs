@@ -29,7 +29,8 @@ pub enum VariableKind {
     Credentials,
 }
 
-/// A condition without the known parts that decide nothing.
+/// A condition after reduction: known parts that do not change its result are left out, such as
+/// `true` in `true && user == 'a'`.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// The condition.
@@ -156,7 +157,7 @@ fn reduce_comparison(comparison: &Expression, known: &KnownInputs<'_>) -> Reduce
     };
     let mut expression = comparison.clone();
     if outcomes == Outcomes::ANY {
-        known.write_placeholders(&mut expression);
+        known.replace_placeholders(&mut expression);
     }
     Reduced { expression, outcomes }
 }
@@ -171,15 +172,16 @@ impl KnownInputs<'_> {
 
     /// Replaces known placeholders by their values. A placeholder's name has a meaning in its rule
     /// only, and the condition may be shown beside those of other rules.
-    fn write_placeholders(&self, expression: &mut Expression) {
+    fn replace_placeholders(&self, expression: &mut Expression) {
         match expression {
             Expression::Attribute(attribute) if attribute.is_placeholder() => {
                 if let Some(value) = self.placeholder(attribute) {
                     *expression = value;
                 }
             }
-            // Without the claim this is false and no error, so it becomes `has(claim) && …`. For a
-            // claim in another claim, `has` itself may be an error: it stays as it is.
+            // Without the claim, this expression is false and not an error. So it becomes
+            // `has(claim) && claim == value`. For a claim in another claim, `has` itself may be an
+            // error, so the expression stays as it is.
             Expression::IsClaim(attribute, claim) => {
                 if let Expression::Member(claims, name) = &**claim
                     && matches!(**claims, Expression::Attribute(_))
@@ -193,7 +195,7 @@ impl KnownInputs<'_> {
             }
             _ => {
                 for part in expression.parts_mut() {
-                    self.write_placeholders(part);
+                    self.replace_placeholders(part);
                 }
             }
         }

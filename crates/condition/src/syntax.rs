@@ -8,8 +8,8 @@ use crate::{ConditionError, MAX_COMPARISONS, MAX_DEPTH, MAX_LENGTH};
 /// A parsed expression, as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Syntax {
-    /// The offset in the text: of an operator or a `[`, of the name after a dot, of the name of a
-    /// call, of anything else its start.
+    /// The offset in the text. For an operation it is that of the operator or of the `[`, for a
+    /// member or a call that of the name, and for anything else that of the start.
     pub(crate) at: usize,
     pub(crate) kind: SyntaxKind,
 }
@@ -146,7 +146,7 @@ impl Parser {
         self.operands(&RELATIONS, Self::sum)
     }
 
-    /// CEL has arithmetic here, with a higher precedence than relations.
+    /// CEL has arithmetic here, with a higher precedence than relations. Conditions do not have it.
     fn sum(&mut self) -> Result<Syntax, ConditionError> {
         let operand = self.unary()?;
         match self.take_symbol(&["+", "-", "*", "/", "%"]) {

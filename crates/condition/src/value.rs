@@ -208,8 +208,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The steps for copying it. A borrowed text or list takes as many steps as an owned text or
-    /// list: whether it is borrowed depends on which parts were computed before.
+    /// The steps for copying it. They are the same whether a text or a list is borrowed or owned,
+    /// because that depends on which parts were computed before.
     pub(crate) fn steps_to_copy(&self) -> usize {
         match self {
             Self::Text(text) => text.len() / BYTES,
@@ -292,12 +292,12 @@ pub(crate) fn equals(
         }
         _ => {
             let (Some(left), Some(right)) = (left.items(), right.items()) else { return Ok(false) };
-            return are_equal(left, right, steps);
+            return lists_are_equal(left, right, steps);
         }
     })
 }
 
-fn are_equal(
+fn lists_are_equal(
     mut left: Items<'_, '_>,
     mut right: Items<'_, '_>,
     steps: &mut Steps,
