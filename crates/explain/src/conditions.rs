@@ -18,7 +18,8 @@ use crate::one_line::OneLine;
 use crate::rules::{ExtendingRoles, is_for};
 use crate::ways::{Given, GivenRole, Place, Position, Ways, ways_of_roles};
 
-/// Headers of a request of which not all are known.
+/// The headers of a request, as far as they are known. A header that is not among them is unknown,
+/// not absent.
 #[derive(Clone, Copy)]
 pub(crate) struct GivenHeaders<'a>(pub(crate) HeaderLines<'a>);
 
@@ -35,7 +36,8 @@ impl Headers for GivenHeaders<'_> {
     }
 }
 
-/// The names of the certificate that a person names.
+/// The names in the client's certificate, as a person gave them. They are unknown if nobody gave a
+/// certificate.
 pub(crate) fn given_certificate(request: &Request<'_>) -> Result<Vec<Constant>, Fault> {
     match request.certificate {
         None => Err(Fault::Unknown),
@@ -43,9 +45,10 @@ pub(crate) fn given_certificate(request: &Request<'_>) -> Result<Vec<Constant>, 
     }
 }
 
-/// The variables of a request that a person names, with the names of its certificate. Without a `?`
-/// its query is not known. Nor is the question of AuthZEN that it may stand for, unless the policy
-/// answers none.
+/// The variables of a request that a person describes; `certificate` has the names of its
+/// certificate. What the person left out is unknown, not absent: headers, the time and, if the path
+/// has no `?`, the query. The request may stand for an AuthZEN question, if the policy answers such
+/// questions. If nobody gave this question, it is unknown, too.
 pub(crate) fn given_variables<'a>(
     policy: &Policy,
     request: &Request<'a>,
@@ -72,7 +75,7 @@ pub(crate) fn given_variables<'a>(
 pub(crate) struct RequestVariables<'a> {
     /// The variables with which it is decided.
     pub(crate) request: RequestInputs<'a>,
-    /// Those that the question names.
+    /// The variables that a person gave; the others are unknown.
     pub(crate) given: RequestInputs<'a>,
     pub(crate) caller: Option<&'a Subject>,
 }
@@ -208,8 +211,8 @@ impl DecidingRule<'_> {
         conditions
     }
 
-    /// The first host and path at which the rule counts, or else the first that match. A rule
-    /// counts if it counts at any of them.
+    /// The first place (host and path of the rule) at which the rule counts. If it counts at none,
+    /// the first place that matches.
     fn place(&self, known: &Given<'_>) -> Arc<Place> {
         let Self { policy, rule: (role, rule, effect), .. } = *self;
         let places = Place::all(rule, known.request.host, self.path, self.subject);

@@ -342,8 +342,8 @@ impl Explainer<'_> {
         subject
     }
 
-    /// Shows that the identity header of a caller is set, but not its value: with the value, anybody
-    /// could pass for the caller.
+    /// Shows that the identity header of a caller is set, but not its value: with the value,
+    /// anybody could pass for the caller.
     fn hide_identity(self, explanation: &mut Explanation) {
         let Some(header) = &self.policy().identity_header else { return };
         if explanation.caller.user.is_some() {

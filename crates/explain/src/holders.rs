@@ -200,15 +200,15 @@ impl<'p> Holders<'p> {
             .filter(|key| key.kind == Kind::All && key.when.is_none())
             .map(|key| &key.source)
             .collect();
-        // Where all callers of a source have it, some of them are no news.
+        // If all callers of a source have it, some of them need not be named.
         found.retain(|key, _| {
             key.kind == Kind::All && key.when.is_none() || !everybody.contains(&key.source)
         });
         found.into_iter().map(|(key, members)| Holder::new(key, members)).collect()
     }
 
-    /// The members of the callers who have `role` by this grant; `None` if its conditions are never
-    /// true for callers of the source.
+    /// Adds the callers of a source who have `role` by this grant to `found`. Returns their entry;
+    /// `None` if the conditions are never true for callers of the source.
     fn add<'f>(
         &self,
         found: &'f mut BTreeMap<Key, Members>,
@@ -294,7 +294,7 @@ impl Holder {
     }
 }
 
-/// As `who-can` says it.
+/// In the words of `who-can`.
 impl Display for Holder {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         f.write_str(&self.source.describe_callers(self.users.as_deref(), usize::MAX))?;

@@ -178,8 +178,8 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
     Some(format!("{has_none} `{user}`{separator}{}", names.join(", ")))
 }
 
-/// The users of Basic, of API keys or of certificates, and the beginning of a message about a user who is not among
-/// them. `None` for another source, and where passwords are not verified.
+/// The users of Basic, of API keys or of certificates, and the beginning of a message about a user
+/// who is not among them. `None` for another source, and where passwords are not verified.
 fn listed_users(identity: &Identity, source: SourceId) -> Option<(&'static str, BTreeSet<String>)> {
     match source {
         SourceId::BASIC => {
@@ -219,7 +219,8 @@ pub(crate) fn unknown_issuer(name: &str, policy: &Policy) -> String {
     unknown("issuer", name, &defined, &mut Suggestions::with_answer_limit()).unwrap_or_default()
 }
 
-/// The groups of users of Basic, of API keys and of certificates, and the groups that the policy grants a role.
+/// The groups of users of Basic, of API keys and of certificates, and the groups that the policy
+/// grants a role.
 fn defined_groups(policy: &Policy) -> BTreeSet<String> {
     let granted = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let mut groups: BTreeSet<String> = granted.collect();

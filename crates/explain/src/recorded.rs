@@ -1,5 +1,5 @@
-//! The inverse of what the decision log records for conditions: the request of a line, as far as a
-//! decision about it may depend on it.
+//! Restores the request of a line of the decision log, as far as conditions read it. This is the
+//! inverse of recording: the log has what conditions have read.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -95,13 +95,13 @@ impl RestoredInputs {
         recorded: &RecordedInputs,
     ) -> bool {
         match variable.member_path() {
-            // The subject of a question may have claims without an issuer.
+            // The subject of an AuthZEN question may have claims without an issuer.
             Some((Attribute::Claims, _)) => {
                 let may_have_claims = subject
                     .is_some_and(|subject| request.question.is_some() || subject.issuer.is_some());
                 return !may_have_claims || self.add_member(variable, recorded);
             }
-            // A request of a proxy has none.
+            // Only an AuthZEN question has properties and a context, not the request of a proxy.
             Some(_) => return request.question.is_none() || self.add_member(variable, recorded),
             None => {}
         }
@@ -168,8 +168,8 @@ impl RestoredInputs {
         self.query += &format!("{separator}{name}={value}");
     }
 
-    /// Restores a claim or a property, which is known if it was recorded, or an object around it.
-    /// Outer objects come first.
+    /// Restores a claim or a property, after the objects around it. Returns whether its value is
+    /// known: it is if the value was recorded, or one of these objects.
     fn add_member(&mut self, member: &Expression, recorded: &RecordedInputs) -> bool {
         let Expression::Member(object, _) = member else { return false };
         let is_object_known = self.add_member(object, recorded);
@@ -215,7 +215,7 @@ fn conditions_of<'p>(
     let Ok(parsed) = authorizer::parse(request, &policy.identity, &mut scratch) else {
         return Vec::new();
     };
-    let names = denying_roles(policy, subject);
+    let possible_roles = denying_roles(policy, subject);
     let of_patterns = subject.map(|subject| {
         let source = subject.source.or_else(|| policy.identity.source_of(&subject.user));
         let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
@@ -226,7 +226,7 @@ fn conditions_of<'p>(
     let mut visited = HashSet::new();
     for (_, role, rule, _) in policy.rules() {
         let mut paths = parsed.paths.all().chain(parsed.paths.deny_only());
-        if !names.contains(&*role.name)
+        if !possible_roles.contains(&*role.name)
             || !is_for(rule, parsed.method, parsed.host)
             || !paths.any(|path| has_path(rule, path, of_patterns))
         {
@@ -236,7 +236,7 @@ fn conditions_of<'p>(
         let unvisited = policy.role(&role.name).filter(|id| !visited.contains(id));
         let unvisited = unvisited.map(|id| {
             extending.nearest(id, usize::MAX, |id| {
-                names.contains(&*policy.roles.at(id).name) && !visited.contains(&id)
+                possible_roles.contains(&*policy.roles.at(id).name) && !visited.contains(&id)
             })
         });
         for id in unvisited.into_iter().flatten() {

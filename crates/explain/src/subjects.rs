@@ -17,9 +17,9 @@ impl<'a> Explainer<'a> {
     /// than the policy gives it. The names have the prefixes of its source.
     ///
     /// # Errors
-    /// [`CredentialsError::BadPassword`] or [`CredentialsError::BadApiKey`], as for a request of
-    /// this user, if only a source that lists its users can have the name and lacks the user: it is
-    /// misspelled, or the user was removed.
+    /// [`CredentialsError::BadPassword`] or [`CredentialsError::BadApiKey`] if nobody can have the
+    /// name: only sources that list their users can have it, and none lists it. The name is
+    /// misspelled, or the user was removed. A request of this user gets the same error.
     pub fn subject_named<T: AsRef<str>>(
         self,
         host: &[u8],
@@ -33,13 +33,14 @@ impl<'a> Explainer<'a> {
     /// The subject of a token with these claims, as JSON. Nothing is verified.
     ///
     /// # Errors
-    /// If no token can have these claims, except for its times and its audience.
+    /// If no token can have these claims. The times and the audience are not checked.
     pub fn subject_of_claims(self, host: &[u8], claims: &str) -> Result<Subject, CredentialsError> {
         subject_of_claims(self.authorizer.backend(host), claims)
     }
 
-    /// Whether only a source that lists its users can have a user with this name and source (Basic
-    /// that verifies passwords, or API keys), and lacks the user.
+    /// Whether nobody can have this user name: only sources that list their users can have it
+    /// (Basic that verifies passwords, API keys, certificates), and none lists it. `source` is the
+    /// source of the name, if it is certain.
     #[must_use]
     pub fn is_unknown_user(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
         is_unknown_user(self.authorizer.backend(host), user, source)
@@ -55,7 +56,7 @@ impl<'a> Explainer<'a> {
     /// of them.
     ///
     /// # Errors
-    /// If the names are two users.
+    /// If the names are those of two users.
     pub fn user_with_certificate(
         self,
         host: &[u8],
@@ -64,8 +65,8 @@ impl<'a> Explainer<'a> {
         subject_of_names(self.authorizer.backend(host), names)
     }
 
-    /// A caller with the actor of the request's certificate, if the policy requires an actor and
-    /// the certificate names it.
+    /// This caller. If the policy requires an actor, and the request's certificate names one, the
+    /// caller has this actor.
     #[must_use]
     pub fn with_actor(self, request: &Request<'_>, subject: Subject) -> Subject {
         self.authorizer.with_required_actor(request, subject.clone()).unwrap_or(subject)
@@ -205,7 +206,8 @@ pub(crate) fn is_unknown_user(backend: Backend<'_>, user: &str, source: Option<S
             !certificates.as_ref().is_some_and(|certificates| certificates.may_have_user(user))
         }
         Some(_) => false,
-        // Two sources can have the name: Basic, API keys and certificates, unless there are issuers.
+        // Several of Basic, API keys and certificates can have the name. If there are issuers, a
+        // token may have it, too.
         None => {
             let may_have_certificate =
                 certificates.as_ref().is_some_and(|certificates| certificates.may_have_user(user));

@@ -28,7 +28,8 @@ use matches::Matches;
 /// The maximum number of hosts that a note names.
 const MAX_HOSTS: usize = 10;
 
-/// The maximum number of rules whose conditions are named, if nobody may.
+/// The maximum number of rules whose false conditions are named in notes, if nobody may make the
+/// request.
 const MAX_FAILING: usize = 3;
 
 /// Who may make a request.
@@ -55,7 +56,7 @@ pub struct WhoCan {
     pub rules: Vec<MatchingRule>,
     /// If no rule allows the request: the first few rules that match in all respects but one.
     pub nearly: Vec<NearRule>,
-    /// Hints, if the request looks like a mistake or like a rule.
+    /// Hints, if the request looks like a mistake, or has a placeholder like a rule.
     pub notes: Vec<String>,
     /// The needs of a request to a search cluster; `None` for other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,8 +73,8 @@ pub struct Callers {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
-    /// The condition of the policy under which they may; `None` if they always may. What the
-    /// question names is left out of it.
+    /// The condition of the policy under which they may; `None` if they always may. The parts that
+    /// the request itself decides are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The condition that each caller meets.
@@ -109,8 +110,8 @@ pub enum Attribute {
     Name(String),
     /// An address of the client that this pattern matches.
     Address(String),
-    /// An attribute that counts only if the pattern of a role, with the caller's values for its
-    /// variables, matches the names.
+    /// An attribute that counts only if the index pattern of a role matches `names`. The variables
+    /// of the pattern have the values of the caller.
     Where {
         /// The attribute.
         attribute: Box<Attribute>,
@@ -141,7 +142,7 @@ impl Attribute {
     }
 
     /// Whether every caller who has the other attribute has this attribute.
-    fn is_had_with(&self, other: &Self) -> bool {
+    fn is_implied_by(&self, other: &Self) -> bool {
         let (wide, condition) = self.under_condition();
         let (narrow, other_condition) = other.under_condition();
         (*wide == Self::Anyone || wide == narrow)
@@ -171,7 +172,8 @@ pub struct MatchingRule {
     /// How many more roles have it, if not all are listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_roles: usize,
-    /// Its condition and that of its role, if it has any, without what is known.
+    /// Its condition and that of its role, if any. The parts that the request itself decides are
+    /// left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The user name that the caller must have, if the rule only matches for the user in the path.
@@ -323,7 +325,7 @@ impl Condition {
         self.unless == other.unless
             && self.needs.iter().all(|wide| {
                 let mut lists = other.needs.iter();
-                lists.any(|narrow| narrow.iter().all(|n| wide.iter().any(|w| w.is_had_with(n))))
+                lists.any(|narrow| narrow.iter().all(|n| wide.iter().any(|w| w.is_implied_by(n))))
             })
     }
 }

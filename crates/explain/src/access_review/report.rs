@@ -90,7 +90,7 @@ pub enum Status {
     Unused,
     /// No line of the sample has used it.
     NotInSample,
-    /// No line that names its user has used it.
+    /// No line has used it, but lines with masked users may have.
     NotSeenMasked,
 }
 
@@ -136,7 +136,7 @@ impl AccessReview<'_> {
     /// The result. `unreadable` lines of the logs were no decisions.
     #[must_use]
     pub fn report(&self, unreadable: u64) -> AccessReport {
-        let plain: Vec<RoleGrant<'_>> = self.grants.iter().map(|counted| counted.grant).collect();
+        let grants: Vec<RoleGrant<'_>> = self.grants.iter().map(|counted| counted.grant).collect();
         let mut rows = Vec::new();
         for CountedGrant { grant, usage } in &self.grants {
             let is_of_user = matches!(grant.to, Grantee::User(_));
@@ -158,7 +158,7 @@ impl AccessReview<'_> {
                 name: rule.name.to_string(),
                 status: self.status(usage, false),
                 usage: usage.into(),
-                who: self.holders.with_rule(&plain, *role, rule),
+                who: self.holders.with_rule(&grants, *role, rule),
                 at: rule.at.to_string(),
             });
         }
@@ -265,7 +265,7 @@ fn by_name(names: &BTreeMap<String, Usage>) -> Vec<UnknownRule> {
 impl From<&Usage> for UsageCounts {
     fn from(usage: &Usage) -> Self {
         Self {
-            // A cast would need a limit of its own.
+            // Rounds the number. If it is too large, the maximum stands for it.
             uses: format!("{:.0}", usage.count).parse().unwrap_or(u64::MAX),
             is_estimated: usage.is_estimated,
             callers: usage.callers(),

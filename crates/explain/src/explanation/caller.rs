@@ -105,8 +105,8 @@ pub(crate) fn denying_roles<'p>(policy: &'p Policy, subject: Option<&Subject>) -
     names
 }
 
-/// The roles of a caller, without regard to its actor, and their sources, computed from the policy as the reference evaluator
-/// computes them.
+/// The roles of a caller, without regard to its actor, and their sources. They are computed from
+/// the policy as the reference evaluator computes them.
 fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
     for (id, source) in direct_roles(policy, subject) {

@@ -5,8 +5,8 @@
 //! denies, or has no effect on the request. So a token may make the request if it has a helping
 //! name for each interpretation of the path, and no denying name.
 //!
-//! What is known of a caller decides conditions. So a Basic user has no claims, and those of a token
-//! may have any value.
+//! What is known of a caller decides conditions. So a Basic user has no claims, and those of a
+//! token may have any value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
