@@ -1,8 +1,8 @@
 //! The kinds of callers that two policies distinguish.
 //!
-//! A caller is anonymous, a user with Basic credentials, an API key or a certificate, or the holder of an issuer's
-//! token. Under each policy it has a name and roles. Under a policy that does not accept its
-//! credentials, it may do the same as an anonymous caller.
+//! A caller is anonymous, a user with Basic credentials, an API key or a certificate, or the holder
+//! of an issuer's token. Under each policy it has a name and roles. Under a policy that does not
+//! accept its credentials, it may do the same as an anonymous caller.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -66,8 +66,8 @@ impl Cases {
         Self { any_of: vec![Vec::new()], exact: false }
     }
 
-    /// Describes those of the `worlds` of these conditions for which `applies` is true; `None` if it
-    /// is for all.
+    /// Describes those of the `worlds` of these conditions for which `applies` is true. `None` if
+    /// it is true for all of them.
     pub(crate) fn new(conditions: &[String], worlds: &[World], applies: &[bool]) -> Option<Self> {
         let outside: Vec<&World> = selected(worlds, applies, false);
         if outside.is_empty() {

@@ -1,4 +1,7 @@
 //! The answers of both policies for points, in each world of the conditions that matter there.
+//!
+//! A *point* is a kind of requests (see `diff`). A *world* says which conditions are true in it
+//! (see `worlds`).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
@@ -14,7 +17,8 @@ use crate::worlds::World;
 /// The result at a point.
 #[derive(Default)]
 pub(crate) struct PointAnswers {
-    /// The callers to whom it is granted, or from whom it is revoked. Without cases, it always is.
+    /// The callers to whom the point is granted, or from whom it is revoked. Without cases, this is
+    /// so in every world.
     pub(crate) changes: Vec<(Attributes, Direction, Option<Rc<Cases>>)>,
     /// For all attributes that have an effect: whether the new policy always allows the point, and
     /// whether it always denies it.
@@ -35,14 +39,14 @@ pub(crate) fn point_answers(
         return PointAnswers { changes: Vec::new(), ..bounds };
     }
     let Some(worlds) = conditions.worlds(&numbers) else { return bounds };
-    let places: Vec<Vec<usize>> = rules
+    let positions: Vec<Vec<usize>> = rules
         .iter()
         .map(|rule| rule.when.iter().filter_map(|when| numbers.binary_search(when).ok()).collect())
         .collect();
     // Worlds in which the same rules count have the same answers.
     let mut worlds_by_rules: BTreeMap<Vec<bool>, Vec<usize>> = BTreeMap::new();
     for (number, world) in worlds.iter().enumerate() {
-        let counting = rules.iter().zip(&places).map(|(rule, places)| rule.counts(world, places));
+        let counting = rules.iter().zip(&positions).map(|(rule, at)| rule.counts(world, at));
         let counting = counting.collect();
         worlds_by_rules.entry(counting).or_default().push(number);
     }
@@ -90,6 +94,8 @@ pub(crate) fn point_answers(
 
 /// The answers that are possible if nothing is known about conditions.
 fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
+    // The effects with which each policy allows the most and the least. A rule with a condition may
+    // count or not: it is added only to one of the two.
     let mut most: [Effects; 2] = Default::default();
     let mut least: [Effects; 2] = Default::default();
     for rule in rules {
@@ -121,7 +127,8 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
     point
 }
 
-/// The answers that differ, but those that differ alike for all callers.
+/// The answers that differ between the policies. An answer that is the same as the answer for
+/// everyone is left out: everyone's answer stands for it.
 fn changes(answers: &[Answer]) -> impl Iterator<Item = &Answer> {
     let everyone = answers.iter().find(|answer| answer.attributes.is_empty());
     answers.iter().filter(move |answer| {
@@ -132,9 +139,9 @@ fn changes(answers: &[Answer]) -> impl Iterator<Item = &Answer> {
 }
 
 impl CallerRule<'_> {
-    /// Whether the rule counts in a world, in which its conditions have these places.
-    fn counts(&self, world: &World, places: &[usize]) -> bool {
-        let mut truths = places.iter().map(|place| world.get(*place).copied().flatten());
+    /// Whether the rule counts in a world. Its conditions are at these positions of the world.
+    fn counts(&self, world: &World, positions: &[usize]) -> bool {
+        let mut truths = positions.iter().map(|position| world.get(*position).copied().flatten());
         match self.effect {
             Effect::Allow => truths.all(|truth| truth == Some(true)),
             Effect::Deny => truths.all(|truth| truth != Some(false)),

@@ -1,9 +1,9 @@
 //! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
 //! words of a policy.
 //!
-//! The scopes are completed by the intersections of two (`a.{x}.test` and `*.b.test` share
-//! `a.b.test`). So the innermost scope with a host is unique, and scopes form a tree. A kind of
-//! hosts is a scope without the scopes below it.
+//! A scope is a host of a rule, or a pattern of hosts. The intersections of two scopes are added to
+//! the scopes: `a.{x}.test` and `*.b.test` share `a.b.test`. Then only one scope with a given host
+//! is innermost, so the scopes form a tree. A kind of hosts is a scope without the scopes below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +26,8 @@ pub struct HostRegion {
     pub(crate) hosts_matter: bool,
 }
 
-/// The maximum number of scopes with placeholders, and of those that they share with others. `n`
-/// hosts can share 2<sup>n</sup>, and whoever proposes a change writes the policy.
+/// The maximum number of scopes with placeholders and of their intersections. `n` scopes can have
+/// 2<sup>n</sup> intersections, and whoever proposes a change to the policy chooses `n`.
 const MAX_SHARED_SCOPES: usize = 2000;
 
 /// A scope without the names of its placeholders: equal for scopes with the same hosts.
@@ -70,9 +70,9 @@ pub(crate) fn serialize_texts<S: Serializer>(
     serializer.collect_seq(items.iter().map(ToString::to_string))
 }
 
-/// A host that ends with `end` and that no exact scope names.
+/// A host that ends with `end`. No scope includes it, except the scopes that cover `scope`.
 fn unnamed_host(scopes: &BTreeSet<&Scope>, scope: Option<&Scope>, end: &str) -> String {
-    // With more labels than any placeholder is for, so that none matches.
+    // The host has more labels than any scope with placeholders, so that none of these matches.
     let counts = scopes.iter().map(|scope| match scope {
         Scope::Labels(labels) => labels.len(),
         Scope::Exact(_) | Scope::Below(_) => 0,
@@ -91,7 +91,7 @@ fn unnamed_host(scopes: &BTreeSet<&Scope>, scope: Option<&Scope>, end: &str) -> 
     }
 }
 
-/// A host of this scope, which has these labels, that no scope in it includes.
+/// A host of `scope`, whose labels are `labels`. No narrower scope includes the host.
 fn unnamed_labels(scopes: &BTreeSet<&Scope>, scope: &Scope, labels: &[HostLabel]) -> String {
     let mut name = "x".to_owned();
     loop {
@@ -183,9 +183,9 @@ impl Hosts {
             HostRegion { hosts: Vec::new(), except: Vec::new(), hosts_matter };
         let mut regions = Vec::new();
         for (kind, (scope, _)) in self.kinds.iter().enumerate() {
-            let is_first =
+            let is_outermost =
                 kind == 0 || !self.parents.get(kind).is_some_and(|parent| set.contains(parent));
-            if !set.contains(&kind) || !is_first {
+            if !set.contains(&kind) || !is_outermost {
                 continue;
             }
             let except: Vec<Scope> = (1..self.kinds.len())

@@ -11,9 +11,9 @@
 //!   segments;
 //! * `hosts`: the kinds of hosts;
 //! * `conditions`: the roles and groups of a token with which the answer differs;
-//! * `interned`: the conditions (`when`) of both policies; `worlds` finds which of them can be true at
-//!   the same time, with `representatives` of what they read; `evaluator` compares the answers in
-//!   each of these worlds, and `cases` describes the worlds with a difference;
+//! * `interned`: the conditions (`when`) of both policies; `worlds` finds which of them can be true
+//!   at the same time, with `representatives` of what they read; `evaluator` compares the answers
+//!   in each of these worlds, and `cases` describes the worlds with a difference;
 //! * `regions`: describes the requests whose answer differs, with the patterns of the policies;
 //! * `settings`: the differences besides roles and grants; `text` and `markdown` print everything.
 //!

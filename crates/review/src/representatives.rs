@@ -1,5 +1,6 @@
-//! Representatives of all values that a part of a condition can have. For each combination of truths
-//! that its comparisons with constants can have, a representative has it.
+//! Representatives of all values that a part of a condition can have. The part is compared with
+//! constants. For each combination of truths that these comparisons can have, a representative has
+//! this combination.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -33,7 +34,7 @@ pub(crate) enum Universe {
     Any,
 }
 
-/// A value, and whether it is there.
+/// What a part of a condition evaluates to, and what a test whether it is there (`has`) gives.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) value: Result<Constant, Fault>,
@@ -48,6 +49,7 @@ pub(crate) struct Constants {
     has_text_order: bool,
     prefixes: BTreeSet<Arc<str>>,
     suffixes: BTreeSet<Arc<str>>,
+    /// The texts of `contains`.
     parts: BTreeSet<Arc<str>>,
     whole: BTreeSet<i64>,
     fractions: Vec<f64>,
@@ -127,6 +129,7 @@ impl Constants {
         true
     }
 
+    /// Adds the text of `startsWith`, `endsWith` or `contains`.
     pub(crate) fn add_part(&mut self, test: TextTest, text: &Arc<str>) -> bool {
         let texts = match test {
             TextTest::StartsWith => &mut self.prefixes,
@@ -169,7 +172,8 @@ impl Constants {
     }
 }
 
-/// A value for each combination of truths; `None` if there are no such representatives, or too many.
+/// A value for each combination of truths; `None` if there are no such representatives, or too
+/// many.
 pub(crate) fn states(universe: &Universe, constants: &Constants) -> Option<Vec<State>> {
     let mut states = vec![
         State { value: Err(Fault::Absent), presence: Ok(false) },
@@ -205,7 +209,9 @@ pub(crate) fn states(universe: &Universe, constants: &Constants) -> Option<Vec<S
     (states.len() <= MAX_STATES).then_some(states)
 }
 
-/// The order of texts with prefixes, suffixes and parts has no representatives.
+/// Texts for each combination of truths. `None` if there are too many, or if a text is compared
+/// with `<` and the like, and also tested for prefixes, suffixes or parts: that has no
+/// representatives.
 fn texts(constants: &Constants) -> Option<Vec<Constant>> {
     let Constants { texts, has_text_order, prefixes, suffixes, parts, .. } = constants;
     let mut found: BTreeSet<String> = texts.iter().map(|text| text.to_string()).collect();

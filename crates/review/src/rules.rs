@@ -10,8 +10,9 @@ use crate::callers::{CallerKind, Holding, Side, SourceCallers, is_user};
 use crate::cells::CallerPattern;
 use crate::interned::{ChangedVariables, Conditions, Places};
 
-/// A rule that callers of a kind can have. It occurs once for each of its hosts or paths if
-/// conditions have placeholders of these, and once for each way in which the callers have its role.
+/// A rule that callers of a kind can have. If its conditions read placeholders of hosts or of
+/// paths, it occurs once for each of its hosts or paths. It also occurs once for each set of
+/// conditions under which the callers have its role.
 pub(crate) struct CallerRule<'p> {
     /// Whether it is a rule of the new policy.
     pub(crate) is_new: bool,
@@ -179,8 +180,9 @@ fn match_key<'p>(
     Some((pattern.absolute, pattern.open_ended, segments))
 }
 
-/// A pattern of a rule, with the properties of the rule that matter: two rules that differ only in
-/// their patterns may share some patterns.
+/// A pattern of a rule, with the properties of the rule that matter. The two policies are compared
+/// pattern by pattern: of two rules that differ only in their patterns, some patterns may be the
+/// same.
 #[derive(PartialEq, Eq, Hash)]
 struct PatternUse<'p> {
     /// Its index in [`ComparedRules::patterns`].
@@ -274,15 +276,16 @@ impl<'p> ComparedRules<'p> {
 
     /// Marks the rules that only one policy has, and their patterns.
     fn mark_changed(&mut self) {
-        let mut sides: HashMap<PatternUse<'_>, usize> = HashMap::new();
+        // Bit 0: the old policy has it. Bit 1: the new policy has it.
+        let mut found_in: HashMap<PatternUse<'_>, usize> = HashMap::new();
         for rule in &self.rules {
             for pattern_use in rule.pattern_uses() {
-                *sides.entry(pattern_use).or_default() |= if rule.is_new { 0b10 } else { 0b01 };
+                *found_in.entry(pattern_use).or_default() |= if rule.is_new { 0b10 } else { 0b01 };
             }
         }
         for rule in &mut self.rules {
             for pattern_use in rule.pattern_uses() {
-                if sides.get(&pattern_use) != Some(&0b11) {
+                if found_in.get(&pattern_use) != Some(&0b11) {
                     rule.changed = true;
                     if let Some(pattern) = self.patterns.get_mut(pattern_use.pattern) {
                         pattern.changed = true;
@@ -312,7 +315,8 @@ struct Part<'p> {
     patterns: Vec<&'p Pattern>,
 }
 
-/// Splits a rule by its hosts and paths if its conditions have placeholders of these.
+/// Splits a rule by its hosts if its conditions read placeholders of hosts, and likewise by its
+/// paths.
 fn parts<'p>(rule: &'p Rule, when: &[usize], conditions: &Conditions) -> Vec<Part<'p>> {
     let (scopes, patterns): (Vec<&Scope>, Vec<&Pattern>) =
         (rule.scopes.iter().collect(), rule.resources.iter().collect());

@@ -153,7 +153,7 @@ pub(crate) fn representatives(
             let accepted = globs.iter().zip(&states).map(|(glob, states)| glob.accepts(*states));
             segments.entry(accepted.collect()).or_insert_with(|| text.clone());
         }
-        // To the globs, each further unit of a word is like `unused`.
+        // Units that only words have are left out: to the globs, they are like `unused`.
         let continuing = continuations.iter().map(String::as_str).filter(|_| !partial.is_empty());
         for unit in alphabet.iter().copied().chain(continuing) {
             let Some(partial) = incomplete_character(&partial, unit) else { continue };

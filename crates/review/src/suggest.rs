@@ -86,7 +86,8 @@ impl Usage {
         if requests.user_id != user_id {
             requests.user_id = None;
         }
-        // All interpretations of a path must be allowed; the canonical path names the denial.
+        // All interpretations of an allowed path must be allowed. Of a denied path, only the first
+        // interpretation is kept: the canonical path.
         let count = if allowed { usize::MAX } else { 1 };
         for path in paths.all().take(count) {
             let [host, path] = [host, path].map(|text| String::from_utf8_lossy(text).into_owned());
@@ -264,7 +265,8 @@ fn group_by_ids(requests: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request
     }
     match groups.len() {
         0 | 1 => groups.into_iter().collect(),
-        // Each group now shares one more literal id, so other places may have fewer than `MIN_IDS`.
+        // The groups differ in ids that their rules keep. Other places may have fewer than
+        // `MIN_IDS` ids within a group, so each group is split again.
         _ => groups.into_values().flat_map(group_by_ids).collect(),
     }
 }
