@@ -91,7 +91,7 @@ fn need_refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Adds the needs of a query. Its script may delete documents instead of updating them.
+/// Adds the needs of an update by query. Its script may delete documents instead of updating them.
 fn read_update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     read_search(reading)?;
     if has_script(reading)? {
@@ -131,7 +131,8 @@ fn read_new_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             reading.need(ALIASES, Target::AliasOrNewIndex(alias))?;
             json.object(|json, key| match &*key {
                 "filter" => lookups::read_filter(reading, json),
-                // In a node, an object under an unknown key ends the alias.
+                // A node takes an object under an unknown key for the end of the alias. So an
+                // object is refused here.
                 _ => json.scalar(),
             })
         })?;
@@ -219,7 +220,8 @@ fn read_aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             })
         })
     })?;
-    // If any action deletes an index, a node requires the privilege to delete on all their indices.
+    // If any action deletes an index, a node requires the privilege to delete on the indices of all
+    // actions.
     for need in reading.needs.iter_mut().filter(|_| deletes) {
         if need.actions == ALIASES && matches!(need.target, Target::Fixed(_)) {
             need.actions = ALIASES_AND_DELETE;

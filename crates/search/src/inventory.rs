@@ -58,7 +58,8 @@ pub struct Inventory {
     kinds: Box<[Kind]>,
     /// The ids, by the hashes of their names.
     ids: HashTable<u32>,
-    /// For each name, the end of its list in `related`. The list starts at the end before.
+    /// For each name, the end of its list in `related`. The list starts where the list of the name
+    /// before it ends.
     related_ends: Box<[u32]>,
     /// Indices of aliases, backing indices of data streams, and for each index its parents: aliases
     /// and data streams.
@@ -132,8 +133,9 @@ impl InventoryBuilder {
         Some(name)
     }
 
-    /// Builds the inventory, with the unlisted indices. Names beyond four billion bytes of names
-    /// are left out: for a name that the inventory lacks, the patterns decide.
+    /// Builds the inventory, with the unlisted indices. If all names together are longer than
+    /// 4 GiB, the last ones are left out: for a name that the inventory lacks, the patterns of the
+    /// roles decide.
     #[must_use]
     pub fn build(&self) -> Inventory {
         let members = self.names.values().flat_map(|added| &added.members);
@@ -275,7 +277,7 @@ impl Inventory {
         sum_in(&self.member_sums, names)
     }
 
-    /// The bytes of a range of names.
+    /// The number of bytes of the names in a range.
     pub(crate) fn bytes_in(&self, names: Range<u32>) -> usize {
         sum_in(&self.name_ends, names)
     }
@@ -306,7 +308,7 @@ fn saturated(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// The key is fixed: only the cluster's names are stored.
+/// The seed is fixed: the table stores only names of the cluster, and no texts of a request.
 fn hash(name: &str) -> u64 {
     FixedState::default().hash_one(name)
 }

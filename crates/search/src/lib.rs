@@ -3,8 +3,8 @@
 //!
 //! [`read`] reads a request into needs: each [`Need`] is a list of actions and their [`Target`].
 //! [`Privileges`], compiled from the cluster's own role files, decides whether a subject may
-//! perform them. Its [`Answer`] has the [`Verdict`] and the [`Missing`] privileges, with twenty
-//! names for each action of a need.
+//! perform them. Its [`Answer`] has the [`Verdict`] and the [`Missing`] privileges, with at most
+//! twenty names for each action of a need.
 //!
 //! The module [`explain`] is for people, and nothing that decides uses it.
 

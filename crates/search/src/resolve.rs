@@ -213,7 +213,8 @@ impl<'t> Names<'t> {
         self.is_reducible =
             requested.ignore_unavailable || (requested.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
-            // Nothing is expanded or excluded: each part is checked as a name or pattern, even `-a`.
+            // Nothing is expanded or excluded. Each part, even `-a`, is checked as a name or a
+            // pattern.
             for part in expression.text().split(',') {
                 match part.contains('*') {
                     true => self.unknown.push(Unknown::Pattern(part)),

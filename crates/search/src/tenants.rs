@@ -57,7 +57,7 @@ impl TenantAccess {
     pub(crate) fn from_role(role: &Role, config: &SecurityConfig) -> Self {
         let mut access = Self::None;
         for permission in &role.tenant_permissions {
-            // The plugin compares the name of the privilege to write: no pattern grants it.
+            // The plugin looks for this very text: a pattern such as `*` does not grant writing.
             let writes = permission
                 .allowed_actions
                 .iter()
@@ -96,7 +96,8 @@ impl TenantAccess {
         }
     }
 
-    /// Whether an action of a need about the index is permitted. For `v4`, a copy is no reading.
+    /// Whether an action of a need about the index is permitted. With `v4`, copying documents needs
+    /// the right to write.
     pub(crate) fn permits_need(
         self,
         need: &Need<'_>,
@@ -155,7 +156,7 @@ impl Tenants<'_> {
         match target {
             Target::Cluster => false,
             Target::Name(name) | Target::CreatedIfMissing(name) => self.is_index_or_alias(name),
-            // An added name must be the whole name.
+            // Here even `v4` compares whole names, not their beginnings.
             Target::AliasOrNewIndex(name) => {
                 Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_index_or_alias(name)
             }
@@ -167,9 +168,10 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether `v4` denies a request to everybody but Dashboards itself: a request about a single
-    /// index or alias whose name begins with the name of the index, and that does not belong to the
-    /// global tenant. For names that the inventory lacks, it is enough that they may be such names.
+    /// Whether `v4` denies a request to everybody but Dashboards itself. It does so if the request
+    /// is about a single name, this name begins with the name of the index of Dashboards, and it
+    /// does not belong to the global tenant. If the inventory lacks the name, it is enough that it
+    /// may be such a name.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         if self.evaluation == EvaluationType::Legacy
             || matches!(target, Target::Cluster | Target::AliasOrNewIndex(_))
@@ -197,15 +199,16 @@ impl Tenants<'_> {
             }))
     }
 
-    /// Whether a name that begins with the name of the index belongs to the global tenant: it is
-    /// the index, or an index whose only alias that begins so is the index.
+    /// Whether a name that begins with the name of the index belongs to the global tenant. It does
+    /// if it is this name. It also does if it has exactly one alias or data stream that begins so,
+    /// and this one has the name of the index.
     fn is_of_global_tenant(&self, inventory: &Inventory, id: u32) -> bool {
         let parents = inventory.parents(id).iter().map(|parent| inventory.name(*parent));
         inventory.name(id) == self.index()
             || parents.filter(|parent| parent.starts_with(self.index())).eq([self.index()])
     }
 
-    /// Whether these names are this index alone; for `v4`, whether all begin with the index.
+    /// Whether these names are the index alone; for `v4`, whether all begin with its name.
     pub(crate) fn is_alone_in(&self, names: &RoaringBitmap) -> bool {
         let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max())
         else {
@@ -229,7 +232,8 @@ impl Tenants<'_> {
         if expression.parts().any(|part| self.is_named_by(part)) {
             return true;
         }
-        // `legacy` uses the aliases that match any part, even excluded aliases, but not for `_all`.
+        // `legacy` resolves a request to the aliases that match any of its parts, even to excluded
+        // aliases. If the index is the only alias, `*` stands for it; `_all` does not.
         self.evaluation == EvaluationType::Legacy
             && !expression.is_all()
             && expression.parts().any(|part| part == Part::Pattern("*"))

@@ -207,14 +207,14 @@ impl FullCheck<'_> {
             return Ok(None);
         }
         known -= left_out;
-        // The plugin leaves the patterns of a permitted request to the cluster, which reaches all
-        // of `known`, apart from names that it excludes.
+        // The plugin forwards the patterns of a permitted request. With them, the cluster reaches
+        // all of `known`, apart from the names that it excludes.
         known -=
             if is_permitted { &names.left_out_if_permitted } else { &names.left_out_if_reduced };
-        // `known` has hidden indices, because `legacy` checks them, too. If the plugin denies no
-        // name, it forwards the patterns, which do not reach hidden indices. It may deny none even
-        // though rolegate does: it may not check the names of `left_out_if_reduced`. Otherwise it
-        // forwards names, with the hidden indices.
+        // `known` has hidden indices, because `legacy` checks them, too. If the plugin denies a
+        // name, it forwards names, with the hidden indices. If it denies none, it forwards the
+        // patterns, which do not reach hidden indices. The plugin may deny none even though
+        // rolegate denies some: maybe it does not check the names of `left_out_if_reduced`.
         if keeps_unknown
             && denied.is_subset(&names.left_out_if_reduced)
             && let Some(inventory) = privileges.inventory()
@@ -228,7 +228,8 @@ impl FullCheck<'_> {
         {
             return Err(Denied);
         }
-        // Aliases are replaced by their indices.
+        // The reduced request names indices in place of the replaced aliases, which need no
+        // filters.
         self.add_filters(need, (&known, &RoaringBitmap::new()), &unknown)?;
         let known = known.iter().map(|id| privileges.inventory.name(id));
         let unknown = unknown.iter().map(|unknown| unknown.text());
@@ -315,8 +316,8 @@ impl FullCheck<'_> {
         result
     }
 
-    /// Whether a need may be reduced to the permitted names. A need with a pattern that could not
-    /// be expanded may not.
+    /// Whether a need may be reduced to the permitted names; `is_empty` if there are none. A need
+    /// with a pattern that could not be expanded may not.
     fn may_reduce(
         &self,
         need: &Need<'_>,

@@ -65,8 +65,9 @@ pub(super) struct Restrictions<'p> {
 struct Restriction<'p> {
     /// Whether the plugin certainly applies a permission that restricts nothing.
     shows_all: bool,
-    /// Whether the plugin possibly applies a permission, or two permissions of a role differ. The
-    /// plugin joins such permissions, or uses the last, depending on their patterns.
+    /// Whether it is uncertain what the plugin applies: a permission that it only possibly applies
+    /// restricts, or two permissions of a role differ. The plugin joins two such permissions, or
+    /// uses the last, depending on their patterns.
     is_uncertain: bool,
     /// The last permission that restricts: its role, and its query, fields or masks.
     last: Option<(&'p str, Vec<Arc<str>>)>,
@@ -186,9 +187,9 @@ impl FullCheck<'_> {
             return Ok(());
         }
         let inventory = &privileges.inventory;
-        // If a role hides something of every index, operations that read in order to write, and
-        // searches that show hidden terms, are denied, even if another role shows all. The first
-        // name stands for all.
+        // If a role hides something of every index, two kinds of operations are denied, even if
+        // another role shows all: those that read in order to write, and searches that show hidden
+        // terms. The answer lists the first name in place of all.
         let hidden_everywhere = caller.roles.hidden_everywhere;
         if let Some(reason) =
             hidden_everywhere.and_then(|hidden| denied_by_hidden(filtering, hidden))
@@ -313,8 +314,9 @@ impl Privileges {
         })
     }
 
-    /// Whether the plugin may apply a restricting permission to a name to which rolegate does not:
-    /// the plugin reads wildcards in values of the caller, and matches some characters differently.
+    /// Whether a permission is restricting and the plugin may apply it to a name, although rolegate
+    /// does not. The plugin reads wildcards in values of the caller, and matches some characters
+    /// differently.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
         grant.is_restricted()
             && (self.special.astral_or_control.contains(id)

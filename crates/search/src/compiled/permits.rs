@@ -30,8 +30,8 @@ struct FastCheck<'p> {
 }
 
 impl Privileges {
-    /// Whether the needs of a request are permitted as they are. For a known action, nothing is
-    /// allocated.
+    /// Whether the needs of a request are permitted as they are. Nothing is allocated if the caches
+    /// have the names on which the roles grant the actions, and the names of the expressions.
     #[must_use]
     pub fn permits<'n>(
         &'n self,
@@ -83,8 +83,8 @@ impl Privileges {
 }
 
 impl Caller {
-    /// Why a need that adds names, or may reach newer names, is denied to this caller, from whom a
-    /// role hides something. `None` if no role does, or for another need.
+    /// The missing privilege of a need that gives names to new indices, or may reach newer indices.
+    /// `None` for another need, or if no role hides anything from this caller.
     pub(super) fn missing_for_new_names(&self, need: &Need<'_>) -> Option<Missing> {
         if self.roles.is_unrestricted { None } else { missing_if_restricted(need) }
     }
@@ -151,8 +151,8 @@ impl FastCheck<'_> {
         if tenants.is_some() && *is_of_dashboards {
             return false;
         }
-        // `v4` asks for a grant on any index. An expression whose exclusions leave no name is not
-        // forwarded.
+        // For an expression without names, `v4` asks for a grant on any index at all, which is not
+        // looked up here. If its exclusions leave no name, the expression is not forwarded.
         if names.is_empty()
             && (evaluation == EvaluationType::V4
                 || (expression.text() != NOTHING && expression.excludes()))
