@@ -149,6 +149,7 @@ impl<'r> Resolver<'r> {
             Expr::Not(inner) => self.terms(inner, !negated),
             Expr::Is(literal) => Ok(Term::alternatives(literal, negated)),
             Expr::When(when, doubts) => {
+                // A negation turns an approximation from below into one from above.
                 let is_under = (self.bound == Bound::Under) != negated;
                 for doubt in doubts.iter().filter(|doubt| !doubt.only_negated || !is_under) {
                     self.notes.insert(doubt.note.clone());

@@ -3,7 +3,7 @@
 //!
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. A condition
 //! that rolegate cannot express is approximated from below where it allows, and from above where it
-//! denies. The imported policy therefore never allows more, with three exceptions: a note says so,
+//! denies. The imported policy therefore allows more only in three cases: a note says so, or
 //! `--allow-wider` accepts it, or a request has another spelling of an allowed path (`/a//b`),
 //! because rolegate compares canonical paths. A note mentions spellings for Envoy; for Istio, which
 //! normalizes most paths, only `import istio --help` does. Each approximation is a [`Note`] with
@@ -11,8 +11,8 @@
 //!
 //! `envoy` and `istio` read the originals. `matcher`, `paths` and `regex` turn string matchers into
 //! patterns, `when`, `header`, `address` and `range` write conditions in CEL, and `term` combines
-//! conditions. `sources` has the identity sources. `lower` turns the
-//! condition into rules and roles, and `write` writes them as a policy.
+//! conditions. `sources` has the identity sources. `lower` turns the condition into rules and
+//! roles, and `write` writes them as a policy.
 //!
 //! The crate does no I/O.
 

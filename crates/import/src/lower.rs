@@ -118,7 +118,8 @@ fn add_deny_rules(
     if original.deny.is_empty() {
         return Ok(Vec::new());
     }
-    // The notes are dropped: `roles` calls this again with the requirements, and keeps the notes.
+    // The notes are dropped: `roles` calls `allowed_terms` again, with the requirements, and keeps
+    // the notes of that call.
     let allowed = allowed_terms(original, &[], &mut BTreeSet::new())?;
     let has_effect = |term: &Term| allowed.iter().any(|a| a.term.may_overlap(term));
     let mut requirements = Vec::new();
@@ -141,7 +142,7 @@ fn add_deny_rules(
                 let outside = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
                 requirements.push(Expr::any(excluded.chain(outside)));
             } else {
-                // Matters to a person who allows more later.
+                // A person who allows more later needs to know that the `deny` rule is missing.
                 let message =
                     format!("nothing that is allowed matches `{name}`, so it has no `deny` rule");
                 notes.insert(Note::new(origin, Effect::Same, message));

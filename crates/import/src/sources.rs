@@ -19,7 +19,7 @@ pub(crate) struct Source {
     /// The name in the original.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The claim with the groups, once a condition uses such a claim.
+    /// The names that lead to the claim with the groups. `None` until a condition uses a claim so.
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
     /// Holds for requests whose credentials from this source were verified before the current
     /// filter.
@@ -81,7 +81,7 @@ pub(crate) struct Sources {
     pub(crate) unaccepted: Vec<String>,
     /// Whether the original also reads tokens from places that rolegate does not read.
     pub(crate) tokens_may_be_elsewhere: bool,
-    /// The headers, in lower case, that filters set which are imported only in part.
+    /// The headers that some filters set: those that are imported only in part. In lower case.
     pub(crate) set_headers: Vec<String>,
     /// The addresses of the listener.
     pub(crate) addresses: Addresses,
@@ -92,7 +92,7 @@ pub(crate) struct Sources {
 pub(crate) struct Addresses {
     /// Whether the client's address is that of the connection, whatever `x-forwarded-for` says.
     pub(crate) are_of_connections: bool,
-    /// Whether PROXY protocol tells another address than the peer's.
+    /// Whether a listener filter, such as PROXY protocol, may replace the address of the peer.
     pub(crate) may_be_forwarded: bool,
 }
 
@@ -158,7 +158,8 @@ impl Sources {
         ]))
     }
 
-    /// A condition on the claims of tokens of this source. `doubt` says where it cannot be computed.
+    /// A condition on the claims of tokens of this source. `doubt` has the requests for which it
+    /// cannot be computed.
     pub(crate) fn claims_condition(
         &self,
         view: &View<'_>,
@@ -171,8 +172,8 @@ impl Sources {
         self.if_verified(view, source, expr)
     }
 
-    /// The condition that holds for these callers alone; `None` if no condition is true or false
-    /// for each caller.
+    /// The condition that holds for these callers alone. `None` if there is none that can be
+    /// computed for every caller.
     pub(crate) fn caller_condition(&self, caller: &Caller) -> Option<When> {
         let has_basic = self.all.iter().any(|source| source.issuer().is_none());
         match caller {
@@ -235,7 +236,7 @@ impl Sources {
         self.if_verified(view, source, self.any_of(view, source))
     }
 
-    /// The user with this name: of a token, its subject.
+    /// The user with this name. The name in a token is its subject (`sub`).
     pub(crate) fn user(&self, view: &View<'_>, source: usize, value: &str) -> Expr {
         if !is_name(value) {
             // rolegate answers 401 to a token with such a user name.

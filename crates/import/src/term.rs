@@ -93,7 +93,8 @@ impl Term {
         }
     }
 
-    /// This term with the literal as the condition on its part. A condition in CEL is added.
+    /// This term with the literal in place of its methods, its hosts, its paths or its caller. A
+    /// condition in CEL is added to the others.
     pub(crate) fn with(mut self, literal: &Literal) -> Self {
         match literal.clone() {
             Literal::Methods(methods) => self.methods = Some(methods.into_iter().collect()),
@@ -144,7 +145,7 @@ impl Term {
                     });
                     paths_may_overlap(paths, not)
                 }
-                // `alternatives` negates it.
+                // Does not occur: `alternatives` negates the condition instead of excluding it.
                 Literal::When(_) => true,
                 Literal::Caller(not) if not.covers(&self.caller) => return false,
                 Literal::Caller(not) => !matches!(common_caller(not, &self.caller), Ok(None)),
@@ -216,7 +217,8 @@ pub(crate) fn without_redundant<T>(items: Vec<T>, term: impl Fn(&T) -> &Term) ->
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unknown;
 
-/// The hosts in both lists. Two scopes are disjoint, or one covers the other.
+/// The hosts in both lists. No imported scope has placeholders, so two scopes are disjoint, or one
+/// covers the other.
 pub(crate) fn common_hosts(a: &[Scope], b: &[Scope]) -> Vec<Scope> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     let narrower = pairs
