@@ -88,8 +88,9 @@ struct Server {
     listeners: Vec<(Address, (Protocol, Listener))>,
     /// The listeners of the admin pages, and which pages each of them serves.
     pages: Vec<(Pages, Address, Listener)>,
-    /// The listener for AuthZEN, and the tokens of those who may ask.
+    /// The listener for AuthZEN.
     authzen: Option<(Address, Listener)>,
+    /// The tokens of the clients that may ask over AuthZEN.
     tokens: Option<Arc<Tokens>>,
     /// Files of Unix sockets, removed when the server has stopped.
     files: Vec<SocketFile>,
@@ -210,7 +211,7 @@ impl Server {
             loop {
                 tokio::select! {
                     serving = &mut begin => break serving?,
-                    // Signals are handled meanwhile, because the first keys may take long.
+                    // Signals are handled meanwhile, because the first fetch of keys may take long.
                     Some(signal) = signals.recv() => match signal {
                         Signal::Reload => reload_was_requested = true,
                         Signal::Stop => {
@@ -236,7 +237,7 @@ impl Server {
             self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let has_http = settings.http.address != AdminAddress::Off;
-        let policy = if has_http { policy.with_notices(not_over_http) } else { policy };
+        let policy = if has_http { policy.with_notices(http_notices) } else { policy };
         let runtime = policy.start()?;
         let counters = Arc::new(OnceCounters::default());
         let question_counters = Arc::new(ThreadCounters::default());
@@ -262,7 +263,8 @@ impl Server {
         let console =
             settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
         let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
-        // With the poll interval 0, TLS and policy files are read on request and once per hour.
+        // With the poll interval 0, the files of the policy, of TLS and with tokens are read on
+        // request and once per hour.
         let interval = settings.policy.poll_interval;
         let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
         if let Some(tls) = tls.clone() {
@@ -440,8 +442,8 @@ async fn drain(
     }
 }
 
-/// The parts of a policy that no proxy can be told over HTTP.
-fn not_over_http(authorizer: &Authorizer) -> Vec<String> {
+/// A notice for each part of a policy that does nothing, or denies, over HTTP forward-auth.
+fn http_notices(authorizer: &Authorizer) -> Vec<String> {
     let parts = forward_auth::unsupported(authorizer).into_iter();
     parts.map(|part| format!("not over HTTP forward-auth: {part}")).collect()
 }
@@ -541,7 +543,7 @@ fn options(settings: &Settings) -> checks::Options {
 enum Signal {
     /// Stop; a second signal stops at once (SIGTERM, SIGINT).
     Stop,
-    /// Reload the policy (SIGHUP).
+    /// Reload the policy, the TLS files and the tokens (SIGHUP).
     Reload,
 }
 

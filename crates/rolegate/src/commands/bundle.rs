@@ -36,8 +36,11 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. Before 1970, `runtime::clock` returns `Duration::MAX`,
-/// and this is `None`: after the revision `u64::MAX`, no bundle could have a greater revision.
+/// pipeline may build twice within a second.
+///
+/// If the clock is set to before 1970, `runtime::clock` returns `Duration::MAX`, which has too many
+/// milliseconds. Then there is no revision. It is not `u64::MAX` instead, because no later bundle
+/// could have a greater revision.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -62,7 +65,8 @@ fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
         .map_err(|error| CommandError::failed_at(&args.out, error))?;
     let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64)
         .map_err(|error| CommandError::failed_at(&args.out, error))?;
-    // With the files of the bundle alone: a policy may name files by absolute paths.
+    // This uses the files of the bundle alone. A policy that names files by absolute paths loads
+    // from disk, but not from the bundle.
     if let Err(problems) = compile(&bundle) {
         output.failure(&problems.into());
         return Err(CommandError::policy(

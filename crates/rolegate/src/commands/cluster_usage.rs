@@ -68,7 +68,7 @@ impl ClusterUsage {
             indices.extend(decision.outcome.indices.iter().cloned());
             self.count += indices.len() - known;
         } else if let Some(detail) = &decision.outcome.detail {
-            // The permitted part of the request comes first, if there is any.
+            // If a part of the request was permitted, the detail begins with that part.
             let permissions = match detail.split_once("; ") {
                 Some((permitted, missing)) if permitted.starts_with("permitted: ") => missing,
                 Some(_) | None => detail.as_str(),

@@ -35,13 +35,15 @@ pub(super) struct Denials {
     other_denials: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
-    /// The warning that this policy has no `identity`, so that named callers are taken as logged.
+    /// The warning that this policy has no `identity`. The answers assume that the callers in the
+    /// log can sign in.
     #[serde(skip)]
     pub(super) identity_warning: Option<&'static str>,
 }
 
-/// Denials that are probably alike: with the same method, host, path and origin of the caller. If
-/// the requests or their credentials are not valid: with the same reason.
+/// Denials that are probably alike. If the rules or a search cluster decided, the denials have the
+/// same reason, actions, origin of the caller, method, host and path. If the requests or their
+/// credentials are not valid, the denials only have the same reason.
 #[derive(Debug, Serialize)]
 struct DenialGroup {
     count: u64,
@@ -72,7 +74,7 @@ impl Denials {
         let mut groups: HashMap<Vec<String>, LineGroup> = HashMap::new();
         let (mut decisions, mut denied, mut kept_bytes) = (0, 0, 0);
         let mut identity_warning = None;
-        while let Some((first_line, decision)) = lines.next_decision()? {
+        while let Some((number, decision)) = lines.next_decision()? {
             decisions += 1;
             if decision.is_allowed() {
                 continue;
@@ -84,7 +86,7 @@ impl Denials {
                 Entry::Vacant(entry) => {
                     kept_bytes += lines.line_size;
                     if kept_bytes <= MAX_BYTES {
-                        entry.insert(LineGroup { count: 1, first_line, decision });
+                        entry.insert(LineGroup { count: 1, first_line: number, decision });
                     }
                 }
             }

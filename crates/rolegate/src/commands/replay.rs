@@ -68,7 +68,8 @@ struct Replay {
     not_repeatable: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
-    /// The warning that this policy has no `identity`, so that named callers are taken as logged.
+    /// The warning that this policy has no `identity`. The answers assume that the callers in the
+    /// log can sign in.
     identity_warning: Option<&'static str>,
     not_evaluated: BTreeMap<Cow<'static, str>, LineNumbers>,
     /// Lines that are allowed or denied as before, but by another rule or for another reason.

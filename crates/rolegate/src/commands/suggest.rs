@@ -124,7 +124,8 @@ fn user_id<'a>(
 ) -> Option<UserId<'a>> {
     let source = decision.source();
     let (source_id, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
-    // `user_id_from` cannot name an issuer that is called as another source is.
+    // An issuer may have the name of another source, such as `basic`. In `user_id_from`, this name
+    // means the other source, so the issuer cannot be named.
     let has_no_issuer =
         [SourceId::BASIC, SourceId::API_KEYS, SourceId::CERTIFICATES].contains(&source_id);
     if has_no_issuer != decision.issuer.is_none()
@@ -143,9 +144,9 @@ struct Suggested {
     /// The actions of callers on a search cluster, which rules do not decide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     on_cluster: Vec<CallerOnCluster>,
-    /// The issuers in the present policy whose tokens give roles. The suggested policy grants its
-    /// roles by name. So `roles_from_token` must be `false`: a list with the present roles would be
-    /// an error, and without a list tokens could give the suggested roles.
+    /// The issuers in the present policy whose tokens give roles. In the suggested policy, they
+    /// need `roles_from_token: false`, because it grants its roles by name. There, a list with the
+    /// present roles would be an error. Without a list, tokens could give the suggested roles.
     roles_from_token: Vec<String>,
     /// Number of conditions of the present policy: the suggested policy has none.
     conditions: usize,
