@@ -27,8 +27,8 @@ use crate::start_error::StartError;
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
 
-/// A shared policy on the pages of its listener. Dropping it removes it. Without any policy the
-/// listener closes.
+/// A shared policy on the pages of its listener. Dropping this view removes the policy from the
+/// pages. The listener closes with its last view.
 #[derive(Debug)]
 pub(crate) struct AdminView {
     listener: Arc<AdminListener>,
@@ -80,8 +80,8 @@ struct OpenListener {
 
 static LISTENERS: Mutex<Vec<OpenListener>> = Mutex::new(Vec::new());
 
-/// Shows a shared policy at an address. Opens the listener, if this policy with other settings has
-/// not done so.
+/// Shows a shared policy at an address. Opens the listener, unless the same policy with other
+/// settings has opened it already.
 ///
 /// # Errors
 /// If the address cannot be bound, or another policy has it.
@@ -156,8 +156,8 @@ impl Drop for SampledConsole {
 }
 
 impl AdminView {
-    /// Makes these settings the newest again: a listener is updated back to them while requests
-    /// still use them.
+    /// Makes this view the newest again. That is needed if Envoy's listener is updated back to
+    /// earlier settings while requests still use them.
     pub(crate) fn make_newest(&self) {
         let mut views = self.listener.views.lock();
         if let Some(place) = views.iter().position(|view| view.number == self.number) {
@@ -192,7 +192,7 @@ impl AdminListener {
             executor.block_on(async {
                 tokio::select! {
                     () = admin.run() => {}
-                    // Dropping the sender is an error here, and the end.
+                    // The sender is dropped, which gives an error: the thread ends.
                     _ = ended => {}
                 }
             });

@@ -45,8 +45,8 @@ pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 pub struct State {
     /// Boxed: most requests do not wait, and each has a state.
     paused: Option<Box<Paused>>,
-    /// The number of hashes that it has waited for: two if a reload changed its user's hash
-    /// meanwhile.
+    /// The number of hashes and introspections that the request has waited for. A second hash is
+    /// needed if a reload changed the user's hash meanwhile.
     hash_waits: u64,
     /// The errors to add to the response of a bulk request that was forwarded without some items.
     bulk_errors: Option<Arc<BulkErrors>>,
@@ -78,7 +78,8 @@ enum Wait {
     Body,
 }
 
-/// The wait for a hash. Dropping it ends the wait.
+/// The wait for the hash of a password, or for the introspection of a token. Dropping it ends the
+/// wait.
 #[derive(Debug)]
 struct PasswordWait {
     result: Arc<Mutex<Option<HashResult>>>,
@@ -92,9 +93,9 @@ impl Drop for PasswordWait {
     }
 }
 
-/// The event that says that the hashing of a password has ended, with a result or not.
+/// The event that says that a hashing or an introspection has ended, with a result or not.
 const HASHED: u64 = 1;
-/// The event `TIMEOUT | hash_waits` says that the time for the hashing has passed. Each wait of a
+/// The event `TIMEOUT | hash_waits` says that the time for such a wait has passed. Each wait of a
 /// request has its own event, because the event of a wait that has ended may still arrive.
 const TIMEOUT: u64 = 1 << 32;
 
@@ -316,9 +317,9 @@ impl Exchange<'_, '_> {
         self.stream.pause()
     }
 
-    /// Buffers a body that the decision depends on, unless it is too large already: only for an
-    /// authenticated caller, and up to `max-request-body`, which may be more than Envoy buffers by
-    /// default.
+    /// Buffers a body that the decision depends on. Denies the request if the body is too large
+    /// already. The limit is `max-request-body`, which may be more than Envoy buffers by default.
+    /// So this is only for an authenticated caller.
     fn buffer(mut self) -> Handled {
         let (size, max) = (self.stream.body_size(), self.worker.max_request_body);
         // `Worker::check` did not read this body: if it is complete, it is over the limit.
@@ -378,7 +379,7 @@ impl Exchange<'_, '_> {
     }
 }
 
-/// The value; `None`, after lines in Envoy's log, if there is an error instead.
+/// The value of a result. If it is an error, logs the error to Envoy's log and returns `None`.
 fn logged<T>(result: Result<T, StartError>) -> Option<T> {
     result.inspect_err(|error| abi::log(Level::Error, format!("rolegate: {error}"))).ok()
 }

@@ -5,10 +5,10 @@
 //! these four have `unsafe`, with their submodules.
 //!
 //! The filter is `filter`, with the configuration in `settings`. It decides on Envoy's worker
-//! threads, each with its `worker`, by a `shared_policy`, which all filters and routes with the
-//! same settings use and which keeps itself current. A request with an unverified token waits in
-//! `token_queue`. A verdict is applied to the request as an `owned_verdict`, and counted in
-//! `stats`. `start_error` says why a configuration is rejected, `log` writes to Envoy's log, and
+//! threads. Each thread has a `worker` for each `shared_policy`. All filters and routes with the
+//! same settings share a policy, which keeps itself current. A request with an unverified token
+//! waits in `token_queue`. A verdict is applied to the request as an `owned_verdict`, and counted
+//! in `stats`. `start_error` says why a configuration is rejected, `log` writes to Envoy's log, and
 //! `admin` serves the admin pages.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -30,8 +30,8 @@ mod stats;
 mod token_queue;
 mod worker;
 
-/// Not in tests, which count allocations, and not with `fake-host`, with which `fuzz/sanitize`
-/// builds: sanitizers have their own.
+/// The tests do not use it, because they count allocations. The feature `fake-host` leaves it out
+/// too: `fuzz/sanitize` builds with this feature, and sanitizers have their own allocators.
 #[cfg(not(any(test, feature = "fake-host")))]
 #[global_allocator]
 static ALLOCATOR: allocator::LargeBlocks = allocator::LargeBlocks;

@@ -29,7 +29,7 @@ pub(crate) struct OwnedVerdict {
     set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
     body: Range<usize>,
-    /// If the request is a bulk request that goes on without some of its items.
+    /// The bulk request, if it goes on without some of its items.
     bulk: Option<PartialBulk>,
 }
 
@@ -62,8 +62,8 @@ const NAMESPACE: &str = "rolegate";
 const MAX_KEPT: usize = 16 << 10;
 
 impl OwnedVerdict {
-    /// Copies a verdict. With the revision of the policy, if the request is to get what was decided
-    /// as metadata.
+    /// Copies a verdict. `revision` is that of the policy. It is `None` if the request does not get
+    /// the decision as metadata.
     pub(crate) fn set(&mut self, verdict: &Verdict<'_>, revision: Option<&str>) {
         self.text.clear();
         self.text.shrink_to(MAX_KEPT);
@@ -87,7 +87,7 @@ impl OwnedVerdict {
                     let name = self.copy(name);
                     self.remove.push(name);
                 }
-                allowed.metadata().for_each(|(key, value)| self.choose(key, value));
+                allowed.metadata().for_each(|(key, value)| self.add_chosen(key, value));
                 self.bulk = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone());
                 (Some(allowed.rule), allowed.subject)
             }
@@ -108,7 +108,8 @@ impl OwnedVerdict {
         });
     }
 
-    /// Takes the bulk request out, if it goes on in part: it may be large.
+    /// Takes the bulk request out, if it goes on in part. It may be large, and so must not stay in
+    /// the reused buffers.
     pub(crate) fn take_bulk(&mut self) -> Option<PartialBulk> {
         self.bulk.take()
     }
@@ -150,7 +151,7 @@ impl OwnedVerdict {
         bulk.is_none_or(|bulk| forward_in_part(bulk, stream))
     }
 
-    /// Lets the request go on, which [`Self::change`] has changed, or answers it.
+    /// Answers a denied request. Lets an allowed request go on, after [`Self::change`].
     pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>) -> Handled {
         self.set_chosen(&mut stream);
         if let Some(metadata) = &self.metadata {
@@ -184,7 +185,7 @@ impl OwnedVerdict {
         stream.set_metadata(NAMESPACE, &entries);
     }
 
-    fn choose(&mut self, key: &str, value: MetadataValue<'_>) {
+    fn add_chosen(&mut self, key: &str, value: MetadataValue<'_>) {
         let chosen = match value {
             MetadataValue::Text(text) => Chosen::Text(self.copy(&text)),
             MetadataValue::Number(number) => Chosen::Number(server::exact(number)),
@@ -197,7 +198,7 @@ impl OwnedVerdict {
 
     fn set_chosen<F: Filter>(&self, stream: &mut Stream<'_, F>) {
         let fields = self.fields.as_bytes();
-        // First: setting them may replace the others.
+        // The fields are set first, because setting them may replace the other metadata.
         if !fields.is_empty() && !stream.set_metadata_struct(NAMESPACE, fields) {
             warn_of_fields();
         }

@@ -143,7 +143,7 @@ impl SharedPolicy {
         })
     }
 
-    /// Commits `event` after a time, unless the result is aborted before.
+    /// Commits `event` after a time, unless the returned handle aborts this before.
     pub(crate) fn after(&self, time: Duration, scheduler: Scheduler, event: u64) -> AbortHandle {
         let wait = async move {
             tokio::time::sleep(time).await;
@@ -159,7 +159,8 @@ impl Drop for SharedPolicy {
     fn drop(&mut self) {
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
-            // Without a thread the runtime is dropped here: its threads end all the same.
+            // If no thread can be created, the runtime is dropped here. Its threads end all the
+            // same.
             let end = spawn("rolegate-end", Priority::Normal, move || runtime.stop());
             let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
             ending.retain(|thread| !thread.is_finished());
@@ -171,8 +172,8 @@ impl Drop for SharedPolicy {
 /// The threads that end policies.
 static ENDING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
 
-/// Waits for them, so that the last lines of the decision log are written before Envoy exits. Each
-/// waits only for a limited time.
+/// Waits for the threads in [`ENDING`], so that the last lines of the decision log are written
+/// before Envoy exits. Each of these threads ends within a limited time.
 extern "C" fn finish() {
     let ending = mem::take(&mut *ENDING.lock().unwrap_or_else(PoisonError::into_inner));
     for thread in ending {
@@ -191,8 +192,9 @@ fn load(settings: &FilterSettings) -> Result<LoadedPolicy, StartError> {
     Ok(loaded)
 }
 
-/// Opens and reads files while Envoy's main thread waits, but not for ever: until a configuration
-/// is loaded Envoy neither starts nor updates anything. The largest policy takes much less time.
+/// Runs work on files on another thread. Envoy's main thread waits for the result, but only for a
+/// limited time: until it goes on, Envoy neither starts nor updates anything. The largest policy
+/// takes much less time than the limit.
 fn run_bounded<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unfinished> {
@@ -213,7 +215,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
             tokio::spawn(fetching);
             first_fetch.await;
             drop(tried);
-            // Dropping the sender is an error here, and the end.
+            // This waits until the sender is dropped, which gives an error. Then the thread ends.
             let _ = ended.await;
         });
         // A DNS lookup may still run on a blocking thread: do not wait for it.

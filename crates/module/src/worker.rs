@@ -115,8 +115,10 @@ impl Worker {
         })
     }
 
-    /// The policy, for a request that must wait. Others do not hold it: all threads would write to
-    /// its number of references, for each request. `None` if nothing uses the policy any more.
+    /// The policy, for a request that must wait. `None` if nothing uses the policy any more.
+    ///
+    /// A request that does not wait holds no reference to the policy. Otherwise all threads would
+    /// write to the same reference count for each request.
     pub(crate) fn policy(&self) -> Option<Arc<SharedPolicy>> {
         self.policy.upgrade()
     }
@@ -130,8 +132,8 @@ impl Worker {
         is_due
     }
 
-    /// Sets the gauges again soon, as another thread was changing some of their values. Not with
-    /// the next request: each attempt allocates.
+    /// Makes the gauges due again soon, because another thread was changing the policies or some of
+    /// the values. They are not due with the very next request, because each attempt allocates.
     pub(crate) fn retry_gauges(&self, now: Instant) {
         self.next_gauges.set(Some(now + GAUGE_INTERVAL / 10));
     }
@@ -152,7 +154,8 @@ impl Worker {
             stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             let has_shadow = self.thread.has_shadow();
-            // Not `Unseen`: the bytes after an upgrade are no body, even if the stream has ended.
+            // An `Unavailable` body is not read: the bytes after an upgrade are no body, even if
+            // the stream has ended.
             let reads_body = (authorizer.cluster().is_some() || has_shadow)
                 && request.body == RequestBody::Pending
                 && stream.is_complete()
@@ -222,7 +225,7 @@ impl Worker {
         })
     }
 
-    /// Keeps the buffers of a verdict that has been applied for the next request.
+    /// Keeps the buffers of an applied verdict, so that the next request uses them.
     pub(crate) fn reuse(&self, verdict: Box<OwnedVerdict>) {
         self.buffers.set(Some(verdict));
     }
@@ -237,7 +240,8 @@ impl Worker {
         received: Received,
         decided_at: Instant,
     ) -> Box<OwnedVerdict> {
-        // Taken: while Envoy sends an answer, other filters may begin a new stream on this thread.
+        // This request takes the buffers, and does not share them. While Envoy sends its answer,
+        // other filters may begin a new stream on this thread, which would write to them.
         let mut copy = self.buffers.take().unwrap_or_default();
         copy.set(verdict, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };

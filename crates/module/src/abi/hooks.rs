@@ -130,9 +130,11 @@ pub(crate) unsafe extern "C" fn filter_new<F: Filter>(
     })
 }
 
-/// A stream has ended. Envoy before 1.40 may call this within another hook of the stream, which
-/// then drops the state when it returns. Later versions call it after the hook: until then the
-/// stream has neither headers nor body, and ignores changes.
+/// A stream has ended. Envoy before 1.40 may call this within another hook of the stream. Then that
+/// hook frees the object of the stream when it returns.
+///
+/// Envoy 1.40 calls this only after the other hook. In the rest of that hook the ended stream has
+/// neither headers nor body, and ignores changes.
 pub(crate) unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
     let pointer = slot.cast::<Slot<F>>();
     // SAFETY: `filter_new` has leaked it, and it is freed below or by the hook that has entered it.
@@ -185,7 +187,8 @@ pub(crate) unsafe extern "C" fn scheduled<F: Filter>(
     unsafe { within::<F>(envoy, slot, |hook| hook.scheduled(event)) };
 }
 
-/// A part of the body: passed on if the request was allowed, and kept if it may be.
+/// A part of the body. It is passed on if the request was allowed, and kept if the request may
+/// still be allowed.
 pub(crate) unsafe extern "C" fn request_body<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
