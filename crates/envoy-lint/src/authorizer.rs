@@ -61,7 +61,8 @@ impl<'n> Authorizer<'n> {
             // The value may itself be a configuration, as in a patch.
             configs.push(Config::parse(&filter.view));
         } else if filter.configs.iter().any(|config| Config::parse(config).is_some()) {
-            // Not if only the default authorizes: a configuration that does not replaces it.
+            // If only the default authorizes, the filter does not count: a configuration that does
+            // not authorize replaces the default.
             configs.extend(filter.all_configs().map(Config::parse));
         }
         let configs = configs.into_iter().flatten();
@@ -98,9 +99,10 @@ impl<'n> Config<'n> {
     }
 }
 
-/// Whether the configuration of a library, whose name is at this path, is for rolegate.
-pub(crate) fn is_rolegate(config: &View<'_>, name: &str) -> bool {
-    [name, "filter_name"].iter().any(|path| config.text_of(path) == Some("rolegate"))
+/// Whether this configuration of a library is for rolegate. The name of the library is at the path
+/// `name_path`.
+pub(crate) fn is_rolegate(config: &View<'_>, name_path: &str) -> bool {
+    [name_path, "filter_name"].iter().any(|path| config.text_of(path) == Some("rolegate"))
 }
 
 /// Reports unsafe and broken settings of the filter itself.

@@ -199,7 +199,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         let cluster = names.first().and_then(|name| self.clusters.get(name));
         if let Some(config) = cluster.and_then(|cluster| cluster.get("cluster_type/typed_config")) {
             names.extend(config.texts_of("clusters").unwrap_or_default());
-            // Retries choose another cluster of a composite cluster.
+            // A composite cluster sends each retry to another of its sub-clusters.
             let composed = config.list("sub_clusters");
             names.extend(composed.iter().filter_map(|cluster| cluster.text_of("name")));
         }

@@ -256,7 +256,8 @@ fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
 /// Whether this `regex_rewrite` replaces only the prefix that its route matches, and so keeps paths
 /// apart. `is_separated`: whether the prefix matches whole segments only.
 fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
-    // The route has compared the prefix, so escapes in it do not matter.
+    // The route matches only paths with this prefix. So it does not matter whether the pattern
+    // escapes the characters of the prefix.
     let pattern = rewrite.text_of("pattern/regex").unwrap_or_default().replace('\\', "");
     let Some(end) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix))
     else {
@@ -266,8 +267,8 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     let (group, takes_slashes) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
         ("", _) => ("", false),
         ("(.*)", _) => ("\\1", false),
-        // Envoy Gateway and Istio write these where `/` replaces a prefix: adjacent slashes are
-        // merged before.
+        // Envoy Gateway and Istio write these where `/` replaces a prefix. They keep paths apart,
+        // because Envoy merges adjacent slashes before it rewrites the path.
         ("/*", true) => ("", true),
         ("/*(.*)", true) => ("\\1", true),
         ("(/?)(.*)", true) => ("\\2", true),
@@ -279,8 +280,8 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     })
 }
 
-/// Whether the rewrite keeps every `{name}` of the matched template, which has no `*` without a
-/// name.
+/// Whether the rewrite keeps every `{name}` of the matched template, and the template has no `*`
+/// without a name.
 fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
     let from = route.text_of("match/path_match_policy/typed_config/path_template");
     let to = rewrite.text_of("typed_config/path_template_rewrite");

@@ -101,7 +101,7 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
     targets
 }
 
-/// Reports routes on which a header decides which cluster or host gets the request.
+/// Reports routes on which a header, or the path, decides which cluster or host gets the request.
 pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     view.walk(&mut |key, value| {
         let items = value.one_or_more();
@@ -253,7 +253,8 @@ fn unwrapped<'n>(config: &View<'n>) -> Vec<View<'n>> {
 }
 
 /// Whether this `filter_config` of a route turns rolegate's module off. A value that cannot be read
-/// counts as off, also a `Struct` that is a text: [`unwrapped`] returns the fields of others.
+/// counts as off, and so does a `Struct` that is a text. Any other `Struct` does not count here,
+/// because [`unwrapped`] returns its fields.
 fn turns_module_off(filter_config: &View<'_>) -> bool {
     let text = filter_config.text_of("value");
     match type_of(filter_config) {

@@ -78,7 +78,7 @@ pub(crate) fn lint<'n>(
 pub(crate) fn lint_google(google: &View<'_>, findings: &mut Findings) {
     let Some(target) = google.get("target_uri") else { return };
     let text = target.text().unwrap_or_default();
-    // The library sends the path of a Unix socket as authority, which is no host.
+    // Google's gRPC library sends the path of a Unix socket as authority, which is no host.
     let authority = google.get("channel_args/args/grpc.default_authority");
     if text.starts_with("unix:") && authority.is_none() {
         findings.add_kind(&target, Kind::GoogleGrpc);
