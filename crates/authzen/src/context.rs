@@ -21,7 +21,8 @@ impl Circumstances {
     /// came, and the client is unknown.
     ///
     /// # Errors
-    /// If its time or its address cannot be read: a `deny` rule may be for this time.
+    /// If a trusted time or address cannot be read. With another value in its place, a `deny` rule
+    /// for this time or address could be missed.
     pub(crate) fn new(
         context: &Map<String, Value>,
         authzen: Option<&AuthZen>,

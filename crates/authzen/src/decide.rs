@@ -25,9 +25,9 @@ pub struct Decider<'a> {
     pub record: &'a mut dyn FnMut(&Verdict<'_>, &Request<'_>, UnixTime),
 }
 
-/// The callers of a request, by subject and host: the default subject of a batch is resolved once,
-/// however many properties it has. The subjects are kept, so that no other subject gets the address
-/// of one of them.
+/// The callers of a request, by the address of the subject in memory and by host. So the default
+/// subject of a batch is resolved once, however many properties it has. The map keeps the subjects
+/// alive, so that no other subject gets the address of one of them.
 #[derive(Default)]
 pub(crate) struct Callers<'a>(BTreeMap<(*const Entity, String), (Arc<Entity>, AssumedCaller<'a>)>);
 
@@ -44,8 +44,8 @@ impl<'a> Decider<'a> {
         self.decide(question, callers, true)
     }
 
-    /// The decision about a question. An anonymous caller is never assumed: a subject that is
-    /// nobody has invalid credentials.
+    /// The decision about a question. A subject that is no caller of the policy counts as a caller
+    /// with invalid credentials, never as an anonymous one.
     pub(crate) fn decide(
         &mut self,
         question: &Evaluation,
@@ -53,7 +53,8 @@ impl<'a> Decider<'a> {
         is_recorded: bool,
     ) -> Result<bool, Malformed> {
         let authorizer = self.authorizer;
-        // A reload may have removed the section: then nobody asks, about nothing.
+        // A reload may have removed the section `authzen`. Then every question is denied: it has no
+        // caller and no target.
         let authzen = authorizer.loaded().policy.authzen.as_ref();
         let Circumstances { time, client } =
             Circumstances::new(&question.context, authzen, self.now)?;

@@ -5,12 +5,12 @@
 //! * `mapping`: turns a subject, an action and a resource into a caller and an HTTP request, as the
 //!   section `authzen` of the policy says;
 //! * `context`: says when a question is asked, and by which client;
-//! * `decide`: has the authorizer decide about them;
-//! * `search`: finds all that would be permitted, with `page` in parts;
+//! * `decide`: has the authorizer decide whether this caller may send this request;
+//! * `search`: finds everything that would be permitted; `page` splits the results into parts;
 //! * `answer`: answers a request with `decide` or `search`.
 //!
 //! A client is trusted to name the subject and its properties: the listener has authenticated it.
-//! Only [`authorizer`] allows: what cannot be mapped is denied by it, too.
+//! Every decision is made by [`authorizer`]. It also denies each question that cannot be mapped.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

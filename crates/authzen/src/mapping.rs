@@ -52,12 +52,12 @@ pub(crate) fn completed<'e>(
     }
 }
 
-/// The caller that a subject is, for requests to a host. The properties of the subject are its
-/// claims.
+/// The caller that a subject stands for in requests to a host. The properties of the subject become
+/// the claims of the caller.
 ///
 /// # Errors
-/// If nobody can have these names and properties: the caller then has invalid credentials, and is
-/// not anonymous.
+/// If no caller can have these names and properties. The question is then decided as if the caller
+/// had invalid credentials, not as if the caller were anonymous.
 pub(crate) fn caller(
     subject: &Entity,
     host: &[u8],
@@ -67,7 +67,7 @@ pub(crate) fn caller(
     let kind = authzen.subject(&subject.kind).ok_or(CredentialsError::UnknownIssuer)?;
     match authorizer.backend(host) {
         Backend::Rules(_) => {}
-        // Its roles decide about bodies, too, which a question does not have.
+        // The roles of a search cluster also decide about bodies, and a question has no body.
         Backend::Cluster(_) => return Err(CredentialsError::UnsupportedScheme),
     }
     if !is_name(&subject.id) {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// The most evaluations of a request: each is decided before another request is.
+/// The maximum number of evaluations in a request. Other requests wait until all are decided.
 pub const MAX_EVALUATIONS: usize = 1_000;
 
-/// What a request asks for: its path says it.
+/// What a request asks for. The path of the request says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `/access/v1/evaluation`: one decision.
@@ -97,7 +97,8 @@ pub(crate) struct Entity {
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(crate) sought: Sought,
-    /// With an empty `id` or name of what is sought.
+    /// The question that is asked about each candidate. The `id` of the sought entity, or the name
+    /// of the sought action, is empty here.
     pub(crate) question: Evaluation,
     /// All members but `page`.
     pub(crate) members: Map<String, Value>,
@@ -144,8 +145,8 @@ impl Evaluation {
 }
 
 impl Batch {
-    /// Reads a request of `/access/v1/evaluations`; `Err` has the question if there is only one,
-    /// because `evaluations` is absent or empty.
+    /// Reads a request of `/access/v1/evaluations`. If `evaluations` is absent or empty, the
+    /// request is a single question: the inner `Err` has it.
     ///
     /// # Errors
     /// If it is malformed as a whole.
@@ -174,17 +175,18 @@ impl Search {
         let mut members = object(body)?;
         let page = optional_object(&members, "page", "")?.cloned().unwrap_or_default();
         members.remove("page");
-        let (mut question, nothing) = (members.clone(), Value::String(String::new()));
-        // Sent or not, these are ignored (8.4.1, 8.5.1, 8.6.1).
+        let (mut question, empty) = (members.clone(), Value::String(String::new()));
+        // The `id` of the sought entity, or the sought action, is ignored if it was sent (8.4.1,
+        // 8.5.1, 8.6.1).
         match sought {
             Sought::Subject | Sought::Resource => {
                 let name = if sought == Sought::Subject { "subject" } else { "resource" };
                 if let Some(Value::Object(entity)) = question.get_mut(name) {
-                    entity.insert("id".to_owned(), nothing);
+                    entity.insert("id".to_owned(), empty);
                 }
             }
             Sought::Action => {
-                question.insert("action".to_owned(), serde_json::json!({ "name": nothing }));
+                question.insert("action".to_owned(), serde_json::json!({ "name": empty }));
             }
         }
         let question = Parts::read(&question)?.complete()?;
@@ -255,7 +257,8 @@ impl Parts {
         })
     }
 
-    /// The question of an item: what it lacks is taken from these defaults, as a whole (7.1.1).
+    /// The question of an item. Each member that the item lacks is taken from these defaults; two
+    /// members of the same name are not merged (7.1.1).
     fn override_with(&self, item: &Value) -> Result<Evaluation, Malformed> {
         let Value::Object(members) = item else {
             return Err(Malformed::WrongType("evaluations".to_owned(), "an array of objects"));
@@ -316,8 +319,9 @@ fn object(body: &[u8]) -> Result<Map<String, Value>, Malformed> {
     }
 }
 
-/// An object that a complete question has. `null` is not the same as absent: an item with
-/// `"subject": null` does not ask about the subject of the others.
+/// An object that a question must have; `None` if it is absent, since a default may complete the
+/// question. `null` is an error: an item with `"subject": null` does not ask about the default
+/// subject.
 fn required_object<'m>(
     members: &'m Map<String, Value>,
     name: &str,

@@ -1,5 +1,5 @@
-//! Searches (8): the candidates that the policy and its entities know, of which a question decides
-//! about each.
+//! Searches (8). The policy and its entities name the candidates, and a question decides about each
+//! candidate.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,8 +15,8 @@ use crate::decide::{Callers, Decider};
 use crate::message::{MAX_EVALUATIONS, Malformed, Search, Sought};
 use crate::page::Page;
 
-/// The most properties that the decisions of a search copy together: a client could ask for each of
-/// 1,000 subjects with 16,000 properties, while others wait.
+/// The maximum number of values that all decisions of a search copy together. Each decision copies
+/// the values of the request: for 1,000 candidates and 16,000 values, other clients would wait.
 const MAX_COPIED: usize = 1_000_000;
 
 /// The answer to a search. It decides about at most [`MAX_EVALUATIONS`] candidates, so a page may
@@ -39,7 +39,8 @@ pub(crate) fn answer(search: &Search, decider: &mut Decider<'_>) -> Result<Value
         }
         if decider.decide(&search.question(candidate), &mut callers, false)? {
             if results.len() == page.limit {
-                // After the last result, since a reload may add others before this candidate.
+                // The next page starts after the last result, not at this candidate: a reload may
+                // add candidates between the two.
                 next_token = Some(page.token_after(last_result));
                 break;
             }
@@ -98,7 +99,9 @@ fn candidates<'p>(search: &Search, policy: &'p Policy, authzen: &'p AuthZen) -> 
     }
 }
 
-/// The users whom grants name, those of `identity`, and the entities.
+/// The entities of this type, and the users whom grants name. If the type has an issuer, only the
+/// granted users with its prefix count, and the prefix is cut off. Otherwise the users of
+/// `identity` are candidates, too.
 fn subjects<'p>(kind: &'p SubjectType, policy: &'p Policy, authzen: &'p AuthZen) -> Candidates<'p> {
     let entities = authzen.entities.subjects.ids(&kind.name).map(Cow::Borrowed);
     let granted = policy.grants.iter().flat_map(|grant| &grant.users).map(|user| &**user);
@@ -137,7 +140,7 @@ fn prefixed<'n>(prefix: &str, name: &'n str) -> Cow<'n, str> {
     if prefix.is_empty() { Cow::Borrowed(name) } else { Cow::Owned([prefix, name].concat()) }
 }
 
-/// The entities, and the resources whose paths rules have without a placeholder.
+/// The entities of this type, and those at the paths of rules that match a single path.
 fn resources<'p>(
     kind: &'p ResourceType,
     policy: &'p Policy,
@@ -163,7 +166,7 @@ fn literal_path(pattern: &Pattern) -> Option<String> {
     Some(path)
 }
 
-/// The names of the table, and the methods that rules name.
+/// The names under `authzen.actions`, and the methods that rules name.
 fn actions<'p>(policy: &'p Policy, authzen: &'p AuthZen) -> Candidates<'p> {
     let names = authzen.actions.iter().map(|action| &*action.name);
     let methods = policy.rules().flat_map(|(.., rule, _)| match &rule.actions {
