@@ -25,7 +25,8 @@ pub enum BuildError {
     Archive(#[from] io::Error),
 }
 
-/// Builds a bundle without a signature from files by name, of which `policy` is the policy.
+/// Builds a bundle without a signature. `files` has the contents by name, and `policy` is the name
+/// of the policy among them.
 ///
 /// # Errors
 /// If a name cannot be in a bundle, or there are too many files.

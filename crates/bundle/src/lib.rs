@@ -4,9 +4,9 @@
 //! A bundle is a `tar.gz` with, in this order, `manifest.json` (the [`Manifest`]: a revision, and
 //! size and SHA-256 of each file), `signature.json` (an Ed25519 signature over the exact bytes of
 //! the manifest; optional) and the files. [`build()`] and [`sign`] write bundles. [`Bundle::open`]
-//! reads them: if it has public keys, it verifies the signature before it reads any file. It
-//! accepts only files that the manifest lists, and keeps them in memory, so no name in an archive
-//! can reach the file system.
+//! reads them. If its caller gives it public keys, it verifies the signature before it reads any
+//! file. It accepts only files that the manifest lists, and keeps them in memory, so no name in an
+//! archive can reach the file system.
 //!
 //! This crate does no I/O: bytes are arguments and results.
 

@@ -8,7 +8,7 @@ use crate::keys::sha256;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
-/// Its name in the archive.
+/// The name of the manifest in the archive.
 pub(crate) const MANIFEST: &str = "manifest.json";
 /// The name of the signature in the archive.
 pub(crate) const SIGNATURE: &str = "signature.json";

@@ -20,8 +20,8 @@ const MAX_SIGNATURE: u64 = 1 << 10;
 const BLOCK: u64 = 512;
 /// The maximum size of a file's header and padding: a block each.
 const OVERHEAD: u64 = 2 * BLOCK;
-/// Bytes of zeros after the last file: two blocks end an archive, and some programs fill up to
-/// twenty.
+/// The maximum number of zero bytes after the last file. Two blocks of zeros end an archive. Some
+/// programs then add more, up to a multiple of twenty blocks.
 const MAX_END: u64 = 22 * BLOCK;
 
 /// A bundle whose files are complete and as the manifest says. The signature is verified if there
@@ -45,7 +45,8 @@ impl Bundle {
     /// # Errors
     /// If the bundle is not accepted.
     pub fn open(bytes: &[u8], trusted: &[PublicKey], max_size: u64) -> Result<Self, BundleError> {
-        // Manifest, signature, and the header of the first file.
+        // Until the manifest is verified, only it, the signature and the header of the first file
+        // may be unpacked.
         let remaining = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 3 * OVERHEAD);
         let mut archive =
             Archive::new(Bounded { inner: GzDecoder::new(bytes), remaining: &remaining });
