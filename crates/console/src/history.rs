@@ -55,9 +55,10 @@ pub(crate) struct Counts {
     /// By reason.
     pub(crate) denied: Vec<(&'static str, u64)>,
     pub(crate) errors: Vec<(ErrorKind, u64)>,
-    /// From a complete request to its answer: bound of a bucket in nanoseconds, and count.
+    /// The times from a complete request to its answer. Each bucket of the histogram is its upper
+    /// bound in nanoseconds and its count.
     pub(crate) check: Vec<(u64, u64)>,
-    /// Without waiting for a verification.
+    /// The times to authorize a request, without the wait for a verification, in such buckets.
     pub(crate) evaluation: Vec<(u64, u64)>,
     /// How the decisions of the shadow policy compare, by result.
     pub(crate) shadow: Vec<(&'static str, u64)>,
@@ -108,8 +109,8 @@ impl Sample {
 }
 
 impl History {
-    /// A history whose first sample is from the start, when all counters are zero. So the first
-    /// window has the failures before the second sample, too.
+    /// A history with one sample, from the start, when all counters are zero. So the first window
+    /// also counts failures that came before any sample was taken.
     pub(crate) fn new(start: Instant) -> Self {
         let sample = Sample { at: start, counts: Counts::default() };
         Self(Mutex::new(VecDeque::from([(0, sample)])))
@@ -209,7 +210,8 @@ fn difference<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
-/// A percentile of durations, given in thousandths: the upper bound of its bucket.
+/// A percentile of the durations in `buckets`: the upper bound of the bucket that it falls in. For
+/// p99, `thousandths` is 990. `None` without durations.
 pub(crate) fn percentile(buckets: &[(u64, u64)], thousandths: u64) -> Option<u64> {
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
     let rank = total.saturating_mul(thousandths).div_ceil(1000).max(1);

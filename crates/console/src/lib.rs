@@ -52,7 +52,8 @@ pub struct Sources {
     pub runs_in: RunsIn,
 }
 
-/// Where rolegate runs. It decides how a request without a decision ends, and so the hints.
+/// Where rolegate runs. What happens to a request without a decision depends on it, and so do the
+/// hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsIn {
     /// In a process of its own, which Envoy calls over ext_authz.

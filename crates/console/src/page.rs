@@ -25,7 +25,7 @@ use crate::problems::{InstanceState, all_conditions};
 use crate::question::Question;
 use crate::times;
 
-/// The maximum number of characters of a list of names or patterns.
+/// A list of names or patterns that is longer than this, in bytes, ends with `and N more`.
 const MAX_TEXT: usize = 300;
 
 /// The state that pages are rendered from, shared by the thread that renders and the thread of the
@@ -209,7 +209,7 @@ fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// Names or patterns with commas, cut if they are long.
+/// Names or patterns, separated by commas. Those after the first [`MAX_TEXT`] bytes are counted.
 fn list(items: &[impl ToString]) -> String {
     let mut text = String::new();
     for (index, item) in items.iter().enumerate() {

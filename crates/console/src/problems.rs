@@ -165,7 +165,8 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     Some(condition.with_details(details.map(|(count, why)| format!("{count} × {why}"))))
 }
 
-/// A share of denials that is at least twice that of the minutes before, and at least a tenth.
+/// A rise in denials. The last minute has at least [`MIN_DENIALS`] of them, and their share of the
+/// checks is at least a tenth, and at least twice the share in the minutes before.
 fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
     let (now, before) = (&minute.counts, five_minutes.counts.minus(&minute.counts));
     let (now_percent, before_percent) = (now.percent_denied()?, before.percent_denied()?);
