@@ -178,8 +178,8 @@ impl<'s, 'p> Denial<'s, 'p> {
     }
 
     /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and these
-    /// requests stay open to them. Such a caller has the roles of both rules, and all that these
-    /// include: no `deny` of these roles covers the requests.
+    /// requests stay open to them. Such a caller has the roles of both rules, and all roles that
+    /// these include. The requests stay open if no `deny` rule of any of these roles covers them.
     fn is_open(
         &mut self,
         allow: &RoleRule<'_>,
@@ -293,7 +293,7 @@ impl Requests {
     }
 }
 
-/// The hosts of both rules; an empty list means any host.
+/// The hosts that both rules match; `None` if there are none. An empty list means any host.
 fn common_scopes(a: &Rule, b: &Rule, steps: &mut Steps) -> Option<Vec<Scope>> {
     if a.scopes.is_empty() || b.scopes.is_empty() {
         return Some([&*a.scopes, &*b.scopes].concat());

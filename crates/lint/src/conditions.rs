@@ -45,8 +45,8 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
 
 /// Warns of conditions that only questions of AuthZEN can decide.
 struct OnlyQuestions {
-    /// Whether the policy answers questions. Then the author knows them, and one warning about
-    /// rules that allow proxies nothing is enough.
+    /// Whether the policy answers questions. Then the author knows that only questions have these
+    /// attributes, and only the first `allow` rule that no request of a proxy meets gets a warning.
     answers_questions: bool,
     warned_of_allow: bool,
 }
@@ -100,9 +100,10 @@ impl Outcomes {
     /// It cannot be computed.
     const NONE: Self = Self { truth: false, falsehood: false };
 
-    /// `comparison` has the outcomes of the smallest parts that are true or false.
-    fn new(expression: &Expression, comparison: &dyn Fn(&Expression) -> Self) -> Self {
-        let outcomes = |part| Self::new(part, comparison);
+    /// The outcomes of an expression. `leaf_outcomes` gives those of a leaf: a part that is no
+    /// `!`, `&&`, `||` or `?:`.
+    fn new(expression: &Expression, leaf_outcomes: &dyn Fn(&Expression) -> Self) -> Self {
+        let outcomes = |part| Self::new(part, leaf_outcomes);
         match expression {
             Expression::Not(operand) => {
                 let Self { truth, falsehood } = outcomes(operand);
@@ -130,14 +131,14 @@ impl Outcomes {
                         || test.falsehood && otherwise.falsehood,
                 }
             }
-            _ => comparison(expression),
+            _ => leaf_outcomes(expression),
         }
     }
 }
 
-/// The outcomes for a request of a proxy, which is no question of AuthZEN.
-fn without_question(comparison: &Expression) -> Outcomes {
-    let mut attributes = comparison.attributes().into_iter();
+/// The outcomes of a leaf for a request of a proxy, which is no question of AuthZEN.
+fn without_question(leaf: &Expression) -> Outcomes {
+    let mut attributes = leaf.attributes().into_iter();
     if attributes.any(|read| matches!(read, Attribute::Question(_))) {
         Outcomes::NONE
     } else {
@@ -145,12 +146,12 @@ fn without_question(comparison: &Expression) -> Outcomes {
     }
 }
 
-/// The outcomes for a caller without a token.
-fn without_claims(comparison: &Expression) -> Outcomes {
-    if reads_claim(comparison) {
+/// The outcomes of a leaf for a caller without a token.
+fn without_claims(leaf: &Expression) -> Outcomes {
+    if reads_claim(leaf) {
         return Outcomes::NONE;
     }
-    match comparison {
+    match leaf {
         Expression::HasMember(object, _) | Expression::In(_, object)
             if **object == Expression::Attribute(Attribute::Claims) =>
         {
@@ -174,7 +175,7 @@ fn reads_claim(expression: &Expression) -> bool {
     }
 }
 
-/// Warns of a `deny` that every caller without a token meets, since its condition reads a claim.
+/// Warns of a `deny` that denies every caller without a token, because its condition reads a claim.
 fn denies_without_claims(policy: &Policy, warnings: &mut Warnings) {
     let identity = &policy.identity;
     let has_others =
@@ -196,8 +197,8 @@ fn denies_without_claims(policy: &Policy, warnings: &mut Warnings) {
     }
 }
 
-/// Warns of conditions that are never true: once of each pair of parts, which several conditions may
-/// have by a name.
+/// Warns of conditions that are never true, once for each pair of parts. Several conditions can
+/// have the same pair, if they use the same named condition.
 fn contradictions(policy: &Policy, warnings: &mut Warnings) {
     let mut reported = BTreeSet::new();
     for (when, at) in with_places(policy) {
@@ -254,7 +255,8 @@ fn has_hour_without_zone(expression: &Expression) -> bool {
 }
 
 /// Warns of a condition on headers and query parameters alone, which every client can send. Where
-/// tokens are in cookies, one on the origin is against other sites, which cannot choose it.
+/// tokens are in cookies, a condition on the header `Origin` gets no warning: it is meant against
+/// other sites, which cannot choose what a browser sends as `Origin`.
 fn client_chosen(policy: &Policy, when: &Condition, at: &Place, warnings: &mut Warnings) {
     let attributes = when.expression.attributes();
     let is_against_sites = policy.identity.token_cookies().next().is_some() && reads_origin(when);

@@ -1,4 +1,4 @@
-//! Conditions whose parts exclude each other, so that none of them is ever true.
+//! Conditions that are never true, because their parts exclude each other.
 
 use std::cmp::Ordering;
 
@@ -89,8 +89,7 @@ fn flipped(comparison: Comparison) -> Comparison {
 }
 
 impl Test<'_> {
-    /// Whether no value passes both tests. Tests of which this is not certain do not exclude each
-    /// other.
+    /// Whether it is certain that no value passes both tests.
     fn excludes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Compared(Comparison::Equal, value), _) => other.fails(value),

@@ -13,8 +13,8 @@ use crate::warnings::Warnings;
 /// Methods that change nothing (RFC 9110, 9.2.1).
 const SAFE: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
 
-/// Warns of a cookie with tokens where such a caller is allowed an unsafe method on any origin. What
-/// everybody may do is left out: another site needs no caller for it.
+/// Warns of a cookie with tokens where such a caller is allowed an unsafe method on any origin.
+/// What everybody may do is left out: another site needs no caller for it.
 pub(crate) fn cross_site_requests(
     policy: &Policy,
     sources: &[&Source<'_>],

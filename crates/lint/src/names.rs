@@ -17,8 +17,8 @@ use crate::warnings::Warnings;
 const ADD_PREFIX: &str =
     "write the prefix of its source before the name, or remove the name from the grants";
 
-/// Warns of `{claims.…}` in a header or in metadata where no tokens are accepted: it is then always
-/// empty.
+/// Warns of `{claims.…}` in a header or in metadata where no tokens are accepted: it is then
+/// always empty.
 pub(crate) fn claims_without_tokens(policy: &Policy, warnings: &mut Warnings) {
     if !policy.identity.jwt.is_empty() {
         return;
@@ -95,8 +95,8 @@ fn with_foreign_prefix<'s, 'i>(
     })
 }
 
-/// Warns of granted names that no caller has, unless only questions of AuthZEN name callers. Of the prefixes that a name begins with, the longest
-/// counts: only sources with it are searched.
+/// Warns of granted names that no caller has, unless only questions of AuthZEN name callers. If a
+/// name begins with the prefixes of several sources, only sources with the longest are searched.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     if sources.is_empty() && parsed.policy.authzen.is_some() {
         return;

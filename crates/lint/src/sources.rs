@@ -1,5 +1,5 @@
-//! The sources of callers (Basic, API keys, certificates and the issuers of tokens), and the names and roles that
-//! callers from each of them can have.
+//! The sources of callers (Basic, API keys, certificates and the issuers of tokens), and the names
+//! and roles that callers from each of them can have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
