@@ -144,9 +144,10 @@ impl FindingKinds<'_> {
     }
 }
 
-/// The comments of a file that accept findings: the place, the text after [`PREFIX`], and the line
-/// whose findings are accepted: the line of the comment or, if it has nothing but the comment, the
-/// next line that is not a comment. A blank line is no comment, and has no findings.
+/// The comments of a file that accept findings. Each is its place, the text after [`PREFIX`], and
+/// the number of the line whose findings it accepts. That is the line of the comment. If the line
+/// has nothing but the comment, it is the next line that is not a comment. A blank line is no
+/// comment, and has no findings.
 fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
     let mut comments: Vec<(Place, &str, u32)> = Vec::new();
     // The comments from this index on are directly above the current line.

@@ -25,7 +25,7 @@ pub enum FindingSeverity {
 pub trait FindingKind: Copy + Ord + 'static {
     /// All kinds.
     const ALL: &'static [Self];
-    /// A comment accepts no finding, or has no reason.
+    /// The kind of a finding about a comment that accepts no finding, or gives no reason.
     const ACCEPTANCE: Self;
 
     /// The name, such as `fails-open`.
@@ -57,9 +57,9 @@ pub struct Finding<K> {
     pub fix: String,
 }
 
-/// Defines `Kind`, an enum of the kinds of findings: each with its effect, a severity, a name and a
-/// remedy, and where all findings of the kind have the same, the message and the fix. The kind
-/// `Acceptance` must be among them.
+/// Defines `Kind`, an enum of the kinds of findings. Each kind has an effect, a severity, a name
+/// and a remedy. If all findings of a kind have the same message and fix, it has these, too. One of
+/// the kinds must be `Acceptance`.
 #[macro_export]
 macro_rules! finding_kinds {
     ($(

@@ -20,7 +20,8 @@
 //! ```
 //!
 //! The format is the part of YAML that configuration needs: mappings with text keys, lists,
-//! scalars. Anchors, aliases and tags are errors.
+//! scalars. Tags are errors. Anchors and aliases are errors, too, except in the configurations of
+//! other programs ([`Reader::parse_foreign`]).
 
 mod accept;
 mod excerpt;

@@ -209,7 +209,7 @@ impl<'t> TreeParser<'_, 't> {
             self.count(at, 1)?;
             return Some(Node::nothing(at));
         };
-        // A value is stored only once it is complete.
+        // A value is stored when it is complete, so an alias inside the value does not find it.
         let Some(node) = anchored.get(&anchor).cloned() else {
             self.reader.error(at, "this alias stands for a value that contains it");
             return None;
@@ -302,8 +302,8 @@ fn reject_duplicate_keys(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> 
     entries
 }
 
-/// The error of the YAML parser. Its cause may be on a line above, or a tab on the next line, so the
-/// help depends on these lines, too.
+/// The error of the YAML parser. Its cause may be on one of the two lines above, or be a tab on the
+/// next line. So the help depends on these lines, too.
 fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let marker = error.marker();
     let mut lines = text.lines().skip(marker.line().saturating_sub(3)).take(4);

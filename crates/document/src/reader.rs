@@ -257,8 +257,8 @@ impl Reader {
 
     /// The value of a required key. If it is missing, `help` says how to add it.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, help: &str) -> Option<&'n Node> {
-        // A misspelled key was reported already. So was a key without a value by `filled_fields`;
-        // after `fields`, the caller reports it.
+        // A misspelled key was reported already. A key without a value is not reported here:
+        // `filled_fields` has reported it, and a caller that used `fields` reports it itself.
         if fields.lacks(key) {
             self.error_help(fields.at, format!("{} has no `{key}`", fields.name), help);
         }

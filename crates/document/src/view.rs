@@ -1,5 +1,5 @@
-//! A value of a document with its place and its path, for files of other programs, not all of
-//! whose keys are known.
+//! A value of a document with its place and its path. It is for the files of other programs, where
+//! some keys are not known.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -200,8 +200,8 @@ impl<'n> View<'n> {
         let has_names = WITH_NAMES.split(' ').any(|name| name == key);
         let mut keys = BTreeSet::new();
         for (key, value) in self.entries() {
-            // Where keys are names, an entry called `node` is not Envoy's field `node`, and must not
-            // be skipped as free-form.
+            // Where keys are names, an entry called `node` is not Envoy's field `node`, and must
+            // not be skipped as free-form.
             value.check_spellings_under(if has_names { "" } else { &key })?;
             if !has_names && !keys.insert(key) {
                 let message = format!("`{}`: this field is here in two spellings", value.path);
