@@ -52,14 +52,14 @@ fn has_check(directives: &[Directive]) -> bool {
         .any(|directive| directive.name == "forward_auth" || has_check(directive.inner()))
 }
 
-/// The directives that run before another.
+/// What the directives that run before another directive have done.
 #[derive(Clone, Default)]
 struct Before<'d> {
-    /// The matchers of `forward_auth`; empty for all requests.
+    /// The matcher of each `forward_auth`. An empty matcher stands for all requests.
     checks: Vec<&'d str>,
-    /// Headers of the client that are removed or overwritten, in lower case.
+    /// Headers of the client that were removed from all requests, in lower case.
     removed: BTreeSet<String>,
-    /// Whether the path was changed after a check.
+    /// The first directive that changed the path after a check.
     changed: Option<&'d Directive>,
 }
 
@@ -75,7 +75,8 @@ fn matcher(directive: &Directive) -> &str {
 }
 
 impl Lint {
-    /// The headers of `copy_headers`: those before `>`, or the new names behind it.
+    /// Finds the headers of `copy_headers`, as the application gets them: of `Old>New`, the name
+    /// behind the `>`.
     fn find_identity_headers(&mut self, directives: &[Directive]) {
         for directive in directives {
             if directive.name == "forward_auth" {
@@ -92,7 +93,7 @@ impl Lint {
         }
     }
 
-    /// `trusted_proxies` of everybody: then a client chooses `X-Forwarded-Uri`.
+    /// Reports `trusted_proxies` that trusts everybody: then a client chooses `X-Forwarded-Uri`.
     fn trusted_proxies(&mut self, directive: &Directive) {
         if directive.name == "trusted_proxies"
             && directive.args.iter().any(|range| range.ends_with("/0"))
@@ -107,9 +108,10 @@ impl Lint {
         directive.inner().iter().for_each(|inner| self.trusted_proxies(inner));
     }
 
-    /// A site, or a block with directives of a site. In `route` they run as written; elsewhere
-    /// Caddy sorts them: what changes the path, `forward_auth`, `request_header`, then blocks and
-    /// proxies. Returns the directives that have run at its end.
+    /// Checks a site, or a block with directives of a site. In `route` the directives run as
+    /// written. Elsewhere Caddy sorts them: first what changes the path, then `forward_auth`,
+    /// `request_header`, the blocks and the proxies. Returns `before`, with what the directives
+    /// of the block have added to it.
     fn group<'d>(&mut self, group: &'d Directive, before: &Before<'d>) -> Before<'d> {
         let mut before = before.clone();
         if group.name == "handle_path" && !before.checks.is_empty() {
@@ -138,7 +140,7 @@ impl Lint {
                 self.request_header(directive, &mut before);
             } else if GROUPS.contains(&name) {
                 let after = self.group(directive, &before);
-                // Unlike `handle`, it goes on with the next directive.
+                // Behind a `route`, unlike a `handle`, the next directive runs, too.
                 if name == "route" && matcher(directive).is_empty() {
                     before = after;
                 }
@@ -151,7 +153,7 @@ impl Lint {
         before
     }
 
-    /// Headers that are removed for all requests.
+    /// Adds the header that the directive removes from all requests, if any.
     fn request_header(&mut self, directive: &Directive, before: &mut Before<'_>) {
         if !matcher(directive).is_empty()
             || !before.checks.is_empty() && directive.arg(0).starts_with('-')
@@ -219,8 +221,8 @@ impl Lint {
             self.findings.push(pass.finding(Kind::Unprotected, message, fix));
             return;
         }
-        let inner = pass.named("rewrite").next();
-        if let Some(changed) = before.changed.or(inner) {
+        let rewrite = pass.named("rewrite").next();
+        if let Some(changed) = before.changed.or(rewrite) {
             self.findings.push(changed.finding(
                 Kind::ChangedPath,
                 "the application gets another path than rolegate has decided about",

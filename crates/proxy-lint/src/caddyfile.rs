@@ -10,7 +10,7 @@ use crate::Texts;
 use crate::directive::{Directive, MAX_DEPTH, MAX_FILES};
 use crate::finding::{Finding, Kind};
 
-/// A token; those of a line stand on it together.
+/// A word or a brace of the text.
 #[derive(Clone, Debug)]
 struct Token {
     text: String,
@@ -36,7 +36,8 @@ impl<'f> Reader<'f> {
     /// The sites of the main file, and its global options, which have no name.
     pub(crate) fn read_main(&mut self, file: &Path) -> Result<Vec<Directive>, Problem> {
         let mut directives = self.read(file)?;
-        // A site alone may have no braces: the first line is its addresses.
+        // If a file has only one site, the site may have no braces. Its first line then has the
+        // addresses, and all other lines are its directives.
         let has_site = directives.iter().any(|site| site.block.is_some() && is_site(site));
         if !has_site
             && let Some(first) =
@@ -128,8 +129,8 @@ fn is_snippet(directive: &Directive) -> bool {
     directive.name.starts_with('(') && directive.name.ends_with(')')
 }
 
-/// Whether a directive at the top is a site: a block that is neither a snippet nor the options, and
-/// whose name is no directive's.
+/// Whether a directive at the top is a site, by its name: it is no snippet, no named matcher and
+/// not the options, which have no name, and its name does not look like that of a directive.
 pub(crate) fn is_site(directive: &Directive) -> bool {
     let name = directive.name.as_str();
     let is_directive = name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_')

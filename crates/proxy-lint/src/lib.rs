@@ -1,5 +1,5 @@
-//! Reports settings of nginx and Caddy that make rolegate unsafe or broken behind `auth_request` and
-//! `forward_auth`.
+//! Reports settings of nginx and Caddy that make rolegate unsafe or broken behind `auth_request`
+//! and `forward_auth`.
 //!
 //! * `directive`: the directives of a configuration; `nginx_file` and `caddyfile` read them, with
 //!   the files that they include;
@@ -54,8 +54,9 @@ impl Proxy {
     }
 }
 
-/// All findings, by place. A comment `# accept: NAME because REASON` accepts the finding on its line
-/// or on the lines directly below it.
+/// All findings, by place, except accepted ones. A comment `# accept: NAME because REASON` accepts
+/// the finding on its line. If the line has nothing but the comment, it accepts the finding on the
+/// next line that is not a comment.
 ///
 /// # Errors
 /// If the file cannot be read, or has no `auth_request` or `forward_auth`.

@@ -11,7 +11,8 @@ use crate::nginx_file::Reader;
 use crate::scope::Scope;
 use crate::{Options, Texts};
 
-/// The headers in which rolegate gets the request, with the variables that have it.
+/// The headers that describe the client's request to rolegate. Each is with the variables of nginx
+/// that have the right value for it.
 const REQUEST_HEADERS: [(&str, &[&str]); 4] = [
     ("X-Original-Method", &["$request_method"]),
     ("X-Original-Host", &["$http_host", "$host"]),
@@ -71,7 +72,8 @@ struct Server<'d> {
 }
 
 impl Lint {
-    /// Headers of rolegate's answer that the configuration reads: `$upstream_http_x_user`.
+    /// Finds the headers of rolegate's answer that the configuration reads: `X-User` for
+    /// `$upstream_http_x_user`.
     fn find_identity_headers(&mut self, directives: &[Directive]) {
         for directive in directives {
             if directive.name == "auth_request_set" {
@@ -134,7 +136,8 @@ impl Lint {
         self.rewrites(directive);
     }
 
-    /// The locations of a server that ask rolegate. Reports names of such without a location.
+    /// The locations of a server that ask rolegate. Reports each `auth_request` that names a
+    /// location which the server does not have.
     fn checks<'d>(&mut self, server: &Server<'d>) -> Vec<&'d Directive> {
         let scopes = server.locations.iter().map(|(_, scope)| scope).chain([&server.scope]);
         let mut checks: Vec<&Directive> = Vec::new();
@@ -291,7 +294,7 @@ impl Lint {
         self.rewrites(location);
     }
 
-    /// `rewrite` in a block, without the blocks in it, unless it redirects the client.
+    /// Reports each `rewrite` in a block or in an `if` in it, unless it redirects the client.
     fn rewrites(&mut self, block: &Directive) {
         for inner in block.inner() {
             match &*inner.name {
@@ -309,7 +312,7 @@ impl Lint {
         }
     }
 
-    /// `error_page` that makes another answer of a denial.
+    /// Reports each `error_page` that turns a denial into an answer with another status.
     fn served_denials(&mut self, scope: &Scope<'_>, server: &Server<'_>) {
         for page in scope.all("error_page") {
             let is_of_denial = page
@@ -337,12 +340,12 @@ impl Lint {
 impl<'d> Server<'d> {
     /// The location with this name or path.
     fn find(&self, path: &str) -> Option<&'d Directive> {
-        let with = |exact: bool| {
+        let with = |modifier: bool| {
             self.locations.iter().map(|(location, _)| *location).find(|location| {
-                let is_exact = matches!(location.arg(0), "=" | "^~");
+                let has_modifier = matches!(location.arg(0), "=" | "^~");
                 location.name == "location"
-                    && is_exact == exact
-                    && location.arg(usize::from(is_exact)) == path
+                    && has_modifier == modifier
+                    && location.arg(usize::from(has_modifier)) == path
             })
         };
         with(true).or_else(|| with(false))

@@ -52,7 +52,8 @@ impl<'f> Reader<'f> {
         self.block(&mut tokens, (depth, 0))
     }
 
-    /// The directives up to the end of a block; `depth` is that of files and that of blocks.
+    /// The directives up to the end of a block. `depth` is the number of files that include this
+    /// one, and the number of blocks in this file around the directives.
     fn block(
         &mut self,
         tokens: &mut Tokens<'_>,
@@ -126,8 +127,8 @@ impl<'f> Reader<'f> {
     }
 }
 
-/// Whether a name matches a pattern of `*` and `?`. A pattern with other characters of the shell
-/// matches each name: a file too many is read, rather than a file too few.
+/// Whether a name matches a pattern of `*` and `?`. From a `[` on, any rest of a name matches: it
+/// is better to read a file too many than a file too few.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern.split_first(), name.split_first()) {
         (None, None) => true,
