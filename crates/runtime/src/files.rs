@@ -1,4 +1,4 @@
-//! Reads files for `policy`, and records the results.
+//! Reads files and folders. Of those that a policy is read from, records fingerprints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -59,8 +59,8 @@ impl Fingerprints {
         self.0.iter().all(|(path, recorded)| *recorded == path.fingerprint_now())
     }
 
-    /// The files and folders whose results differ from `before`. A folder with a changed file is
-    /// left out.
+    /// The files and folders whose fingerprints differ from those in `before`. A folder is left out
+    /// if a changed file in it is listed: the file says more.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&ReadPath> =
@@ -81,8 +81,8 @@ impl Fingerprints {
         paths
     }
 
-    /// The folders to watch, each once: first the folders in the paths, which stay the same while a
-    /// file is missing, then the folders behind symbolic links.
+    /// The folders to watch, each once. The folders that the paths name come first: they are known
+    /// even while a file is missing. Then come the folders to which symbolic links lead.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         let mut real_folders = Vec::new();
@@ -201,7 +201,7 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
     FileError::new(match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         io::ErrorKind::PermissionDenied => {
-            format!("permission denied{}", owner(path).unwrap_or_default())
+            format!("permission denied{}", permission_details(path).unwrap_or_default())
         }
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         io::ErrorKind::FileTooLarge => match max >> 20 {
@@ -212,9 +212,10 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
     })
 }
 
-/// Explains a denied permission by the user of this process and the owner of the file, or of the
-/// folder in which its metadata cannot be read.
-fn owner(path: &Path) -> Option<String> {
+/// Explains a denied permission: tells the user of this process, and the owner and mode of the
+/// file. If the metadata of the file cannot be read, tells those of the nearest folder above it
+/// whose metadata can be.
+fn permission_details(path: &Path) -> Option<String> {
     let (at, metadata) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
     let kind = if metadata.is_dir() { "the folder" } else { "the file" };
     let name = if at == path { String::new() } else { format!(" `{}`", at.display()) };

@@ -1,4 +1,5 @@
-//! The HTTP client that fetches keys and bundles, and the TLS of a collector's client.
+//! The HTTP client that fetches keys and bundles and asks about opaque tokens, and the gRPC client
+//! that sends to a collector.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -182,8 +183,8 @@ fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
         .build(connector))
 }
 
-/// A private authority replaces the public authorities, so that none of them can vouch for another
-/// server of the same name.
+/// Begins a connector. The authorities in `trusted`, a PEM text, replace the public authorities. So
+/// a certificate that a public authority issues for the same server name is not trusted.
 fn builder(trusted: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let Some(pem) = trusted else { return with_roots(provider) };
@@ -271,11 +272,12 @@ fn usual_cause(error: &(dyn Error + 'static), trusts_file: bool) -> Option<&'sta
         return Some("the server does not speak TLS");
     }
     let rustls::Error::InvalidCertificate(error) = error else { return None };
-    // The signature is wrong if a trusted authority has the same name as the issuer.
+    // `BadSignature`: a trusted authority has the name of the issuer, but another key.
     if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
         return Some(if trusts_file { UNTRUSTED_BY_FILE } else { UNTRUSTED });
     }
-    // OpenSSL makes self-signed certificates of authorities by default.
+    // This is a common mistake: a certificate that `openssl req -x509` makes is by default that of
+    // an authority.
     let CertificateError::Other(error) = error else { return None };
     error.to_string().contains("CaUsedAsEndEntity").then_some(
         "its certificate is an authority's, which no server may use as its own: make a certificate \
@@ -300,7 +302,8 @@ pub(crate) fn chain<'e>(
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
-/// The source of an I/O error is the source of its inner error, so the inner error is added.
+/// The next error in the chain. `source` of an I/O error skips the error that it wraps, so that one
+/// is returned here.
 fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),

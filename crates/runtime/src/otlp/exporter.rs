@@ -51,6 +51,8 @@ impl Driver {
     }
 }
 
+/// Starts the thread that exports a signal. A line of its [`Lines`] is an encoded scope with one
+/// record.
 pub(super) fn start(
     signal: Signal,
     settings: &OtlpSettings,
@@ -69,8 +71,8 @@ pub(super) fn start(
     };
     let batching = Batching { bytes: MAX_BATCH, lines: settings.batch_size.into(), wait: MAX_WAIT };
     let name = format!("otlp-{}", signal.name);
-    Lines::start_batches(&name, batching, counts, move |batch, number, stop| {
-        exporter.export(batch, number, stop)
+    Lines::start_batches(&name, batching, counts, move |batch, records, stop| {
+        exporter.export(batch, records, stop)
     })
 }
 
@@ -117,7 +119,8 @@ impl Exporter {
             match error.retry {
                 Retry::Always => self.has_given_up = is_stopping,
                 Retry::FewTimes if refusals < MAX_REFUSALS && !is_stopping => {}
-                // The next batches may be accepted, also while the process stops.
+                // Only this batch is dropped: the collector may accept the next ones, even while
+                // the process stops.
                 Retry::FewTimes | Retry::Never => return 0,
             }
             if !self.has_given_up {
@@ -129,12 +132,12 @@ impl Exporter {
         0
     }
 
-    /// The request for a batch. Each record was encoded as the only record of its scope: protobuf
-    /// merges concatenated messages.
+    /// The request for a batch. The batch is a sequence of encoded scopes with one record each.
+    /// Protobuf merges concatenated messages, so the collector reads one scope with all records.
     fn request(&self, batch: &[u8]) -> ExportRequest {
         let (name, version) = ("rolegate".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let scope = InstrumentationScope { name, version, ..InstrumentationScope::default() };
-        // The scope has the same field number in `ScopeSpans`.
+        // This is right for spans, too: `scope` has the same field number in `ScopeSpans`.
         let mut records = ScopeLogs { scope: Some(scope), ..ScopeLogs::default() }.encode_to_vec();
         records.extend_from_slice(batch);
         let resource = Some(self.resource.clone());
@@ -191,7 +194,7 @@ impl Exporter {
     }
 }
 
-/// Whether the process stops within this time.
+/// Waits for this time, or until the process stops. Returns whether the process stops.
 fn stops_within(stop: &Receiver<()>, wait: Duration) -> bool {
     stop.recv_timeout(wait) != Err(RecvTimeoutError::Timeout)
 }

@@ -41,7 +41,8 @@ impl Change {
     pub(super) fn log(&self, files: &[PathBuf]) {
         let files = (!files.is_empty()).then(|| joined(files));
         if self.0.is_empty() {
-            // Comments, or settings such as those of responses.
+            // Only comments have changed, or settings that are not counted, such as those of
+            // responses.
             tracing::info!(
                 files,
                 "policy changed, but no user, API key, certificate, grant, role, rule, issuer, role mapping or type of AuthZEN"
@@ -63,8 +64,9 @@ impl fmt::Display for Change {
     }
 }
 
-/// The kind of each item, and the hashes of its name and its content. Hashes, because a policy
-/// may have a million grants, and two sets of strings would take as much memory again.
+/// The kind of each item, and the hashes of its name and its content. The strings themselves are
+/// not kept: a policy may have a million grants, and two sets of strings, for the policies before
+/// and after, would take as much memory again.
 struct ItemHashes<'s> {
     hashes: BTreeSet<(&'static str, u64, u64)>,
     seed: &'s RandomState,
@@ -165,7 +167,8 @@ impl<'s> ItemHashes<'s> {
         self.hashes.insert((kind, self.seed.hash_one(name), self.seed.hash_one(content)));
     }
 
-    /// Every field is named, so that a new field cannot be forgotten. Places are ignored.
+    /// Every field is named, so that a new field cannot be forgotten. `at`, the place in the policy
+    /// file, is ignored.
     fn add_issuer(&mut self, issuer: &Issuer) {
         let Issuer {
             issuer,
@@ -193,10 +196,10 @@ impl<'s> ItemHashes<'s> {
             RolesFromToken::All => None,
             RolesFromToken::Only(roles) => Some(roles.iter().map(|role| &*role.name).collect()),
         };
-        // Debug output is enough: a claim has no place in a file.
+        // Debug output is enough: these have no field `at`, so it changes only with their content.
         let claims = format!("{claims:?} {act:?} {require:?}");
-        let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
-        self.add("issuers", issuer, (tokens, roles, user_prefix, group_prefix));
+        let verification = (audiences, keys, claims, clock_skew, required_type, max_age);
+        self.add("issuers", issuer, (verification, roles, user_prefix, group_prefix));
     }
 
     /// The users, roles (built-in roles, too) and role mappings of a search cluster, unless its
@@ -217,14 +220,14 @@ impl<'s> ItemHashes<'s> {
         }
     }
 
-    /// The kinds and names of the items that `after` lacks, or has with another content.
-    fn names_not_in(&self, after: &Self) -> BTreeSet<(&'static str, u64)> {
-        self.hashes.difference(&after.hashes).map(|(kind, name, _)| (*kind, *name)).collect()
+    /// The kinds and names of the items that `other` lacks, or has with another content.
+    fn names_not_in(&self, other: &Self) -> BTreeSet<(&'static str, u64)> {
+        self.hashes.difference(&other.hashes).map(|(kind, name, _)| (*kind, *name)).collect()
     }
 }
 
-/// A pattern to be hashed. A segment `{user.id}` is hashed by the names of its sources: their ids
-/// change with the list of issuers.
+/// A pattern to be hashed. A segment `{user.id}` refers to sources of identities by their ids. The
+/// ids change with the list of issuers, so the names of the sources are hashed instead.
 fn with_source_names<'p>(pattern: &'p Pattern, policy: &'p Policy) -> impl Hash + use<'p> {
     let Pattern { absolute, segments, open_ended } = pattern;
     let mut described: Vec<(Option<&Segment>, BTreeSet<&str>)> = Vec::new();

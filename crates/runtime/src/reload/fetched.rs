@@ -1,4 +1,7 @@
-//! Keys of issuers, and the inventory of a search cluster, compiled into the policy.
+//! Compiles fetched data into the policy: keys of issuers, and the inventory of a search cluster
+//! (the names of its indices, aliases and data streams).
+//!
+//! Both come from a [`KeyUrl`], and most functions here with "keys" in their names serve both.
 
 use std::mem;
 use std::sync::Arc;
@@ -48,7 +51,8 @@ impl CurrentPolicy {
         let inventory = inventory_url(&wanted);
         let is_same_inventory = inventory == inventory_url(&self.key_urls.borrow());
         self.status.update(|facts| {
-            // From another address, or with other credentials, nothing has been fetched yet.
+            // The state of the inventory is kept only if its address and credentials are the same:
+            // with others, nothing has been fetched yet.
             let current = facts.inventory.take().filter(|_| is_same_inventory);
             facts.inventory = inventory.is_some().then(|| current.unwrap_or_default());
             let mut current = mem::take(&mut facts.keys);
@@ -148,7 +152,7 @@ impl CurrentPolicy {
     }
 
     fn compile(&self, fetched: &FetchedKeys) -> Result<CompiledPolicy, Vec<Problem>> {
-        // Without a policy no keys are fetched.
+        // Does not happen: without a policy no keys are fetched.
         let Some(CompiledPolicy { authorizer, loaded, .. }) = &self.good else {
             return Err(Vec::new());
         };
@@ -185,7 +189,8 @@ impl CurrentPolicy {
 
     fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
-        // Without an inventory fewer requests are permitted, never more.
+        // A stale inventory is removed whatever `on_stale` says: without an inventory, fewer
+        // requests are permitted, never more.
         let is_unavailable = url.is_inventory() || self.on_stale == OnStale::Unavailable;
         // Reported only once inactive, so that readers of the log or the status can rely on it.
         if is_unavailable {
@@ -193,7 +198,7 @@ impl CurrentPolicy {
             fetched.insert(url.clone(), None);
             match self.compile(&fetched) {
                 Ok(compiled) => self.replace(compiled, fetched, url),
-                // A bug. No policy is better than a policy with stale keys.
+                // This is a bug. It is safer to have no policy than to keep one with stale keys.
                 Err(problems) => {
                     log_problems(&problems);
                     self.good = None;
