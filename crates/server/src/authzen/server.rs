@@ -31,13 +31,15 @@ use crate::checks::tls::PeerCertificate;
 use crate::connections::{Bounds, Connections, OpenConnection};
 use crate::listener::{Accepted, AsyncListener, Listener};
 
-/// Maximum time for the header of the next request, also while there is none.
+/// Maximum time that a connection waits for the complete header of its next request. So it also
+/// limits how long a connection is idle.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum size of a request's header, in bytes.
 const MAX_HEADER: usize = 16 << 10;
-/// Each may have a body of a mebibyte in memory; answers are small.
+/// Each connection may keep a request body of a mebibyte in memory, so their number is limited.
+/// Answers are small, so their bytes are not.
 const BOUNDS: Bounds = Bounds { connections: 256, bytes: usize::MAX };
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
@@ -49,7 +51,7 @@ pub struct AuthZen {
     pub listener: Listener,
     /// The policy.
     pub policy: ActivePolicy,
-    /// The tokens of those who may ask; without them, `tls` must ask for certificates.
+    /// The tokens of those who may ask; without them, `tls` must require client certificates.
     pub tokens: Option<Arc<Tokens>>,
     /// TLS, which a Unix socket does not use.
     pub tls: Option<Arc<Tls>>,
@@ -101,7 +103,7 @@ impl AuthorizationStats for WithQuestions {
 }
 
 impl AuthZen {
-    /// Starts the thread, which serves until it is dropped or drained.
+    /// Starts the thread, which serves until the [`RunningAuthZen`] is dropped or drained.
     ///
     /// # Errors
     /// When a thread or a runtime cannot be created, or the socket cannot be used.
@@ -136,8 +138,8 @@ impl AuthZen {
 }
 
 impl RunningAuthZen {
-    /// Accepts no new connections, ends those that are open after their current request, and waits
-    /// for that until `deadline`.
+    /// Accepts no new connections, and ends each open connection after its current request. Waits
+    /// for that, at most for the time `deadline`. Returns whether all connections ended in time.
     pub async fn drain(self, deadline: Duration) -> bool {
         let Self { drain, ended } = self;
         drain.send_replace(true);
@@ -151,7 +153,7 @@ impl RunningAuthZen {
 struct Serving {
     answerer: Rc<Answerer>,
     tls: Option<Arc<Tls>>,
-    /// True when the drain begins; without its sender, everything stops at once.
+    /// Becomes true when the drain begins. If its sender is dropped, everything stops at once.
     drained: watch::Receiver<bool>,
 }
 
@@ -208,7 +210,7 @@ impl Serving {
         tokio::select! {
             () = serving => {}
             _ = evicted => {}
-            // Only when the sender is gone.
+            // Ends only when the sender has been dropped.
             () = async { while stopped.changed().await.is_ok() {} } => {}
         }
     }

@@ -288,7 +288,7 @@ impl Notices<TlsFailure> {
 }
 
 impl AcceptError {
-    /// The kind of an error of accept(2), "Error handling".
+    /// The kind of an error of accept(2), by the section "Error handling" of its manual page.
     fn from_io(error: &io::Error) -> Self {
         use io::ErrorKind::{
             ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput,
@@ -318,7 +318,7 @@ impl AcceptError {
 
 impl WrongProtocol {
     /// The protocol of a connection whose HTTP/2 handshake has failed. `None` if nothing has
-    /// arrived, or HTTP/2.
+    /// arrived, or if the protocol is HTTP/2.
     ///
     /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an
     /// HTTP/1 connection with a method in capital letters (RFC 9112, 3).

@@ -74,6 +74,7 @@ struct Active {
     http_config: Arc<ServerConfig>,
     /// `None` if clients need no certificate.
     client_verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// As in [`TlsTotals`].
     expiry: Option<Duration>,
 }
 
@@ -92,7 +93,7 @@ pub struct TlsError {
 pub struct TlsTotals {
     /// Failed handshakes, by reason, also if zero.
     pub failures: Vec<(TlsFailure, u64)>,
-    /// When the first certificate of the active chain expires, since the Unix epoch.
+    /// The earliest time at which a certificate of the active chain expires, since the Unix epoch.
     pub expiry: Option<Duration>,
     /// How often changed files came into use.
     pub reloads: u64,
@@ -152,7 +153,8 @@ impl Tls {
                 active
             }
             Err(error) => {
-                // So that the same files are used again when they are back.
+                // An empty `last_read` means that the last read failed, which is reported once. It
+                // also lets the same files be used again when they are back.
                 if *last_read == Content::default() {
                     return;
                 }
@@ -210,7 +212,7 @@ impl Tls {
         Err(failure)
     }
 
-    /// Whether a name in the client's certificate may connect.
+    /// Whether the client may connect: its certificate has a listed name, or no names are listed.
     fn may_connect(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         let names = &self.files.client_names;
         let certificate = chain.and_then(<[_]>::first);

@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Drain,
 }
 
-/// The protocol of a listener, by which checks come.
+/// The protocol by which the checks of a listener come.
 #[derive(Clone, Debug)]
 pub enum Protocol {
     /// gRPC, with health and reflection beside it.
@@ -56,7 +56,7 @@ pub enum Protocol {
     Http(Arc<ForwardAuth>),
 }
 
-/// An accepted connection that no runtime has yet.
+/// An accepted connection that is not yet registered with a worker's runtime.
 #[derive(Debug)]
 pub(crate) struct NewConnection {
     pub(crate) protocol: Protocol,
@@ -134,8 +134,9 @@ async fn work(
     // Ends with the runtime.
     spawn_local(Rc::clone(&context.token_queue).run());
     let worker = Worker { context, registry };
-    // The runtime polls this future after each poll for I/O events. It would poll a task only after
-    // all that are ready: many connections with little to do would then delay the others' turns.
+    // `turn_giver` is polled here and not in a task of its own. The runtime polls this future after
+    // each poll for I/O events, but a task only after all tasks that became ready before it. Many
+    // connections with little to do would then delay the turns of the others.
     tokio::select! {
         biased;
         () = worker.execute(&mut commands) => {}
@@ -150,8 +151,9 @@ impl Worker {
             match command {
                 Command::Serve(connection) => {
                     self.serve(connection);
-                    // The runtime polls this future only after it has polled for I/O events, so
-                    // that requests do not wait until thousands of new connections are set up.
+                    // The next command is executed only after the runtime has polled for I/O
+                    // events. So requests do not wait until thousands of new connections are set
+                    // up.
                     tokio::task::yield_now().await;
                 }
                 Command::CloseIdle => drop(self.registry.evict(Instant::now())),
@@ -229,8 +231,8 @@ impl Protocol {
     }
 }
 
-/// Serves a connection after its TLS handshake. The connection is registered before, so that
-/// handshakes are bounded.
+/// Serves a connection after its TLS handshake. The connection is registered before the handshake,
+/// so that the number of handshakes is bounded.
 async fn serve_with_tls(
     tls: Arc<Tls>,
     protocol: Protocol,

@@ -67,7 +67,8 @@ pub(super) fn accept(
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    // No waker: the rest arrives while the connection is polled, which then polls this again.
+    // No waker is needed: the rest of the message arrives while the connection is polled, and the
+    // connection then polls the message again.
     let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent =
         if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
@@ -89,7 +90,7 @@ pub(super) fn accept(
         }
         Poll::Ready(Err(failure)) => {
             exchange.fail(failure, &[]);
-            // Counted as an error above; as an error of the stream it also counts as a reset.
+            // `fail` has counted an error. The caller also counts a reset if this returns an error.
             if failure == Failure::Error(ErrorKind::Cancelled) {
                 return Err(Reason::CANCEL.into());
             }
@@ -131,8 +132,8 @@ impl Receiving {
         let Self { mut exchange, mut incoming, deadline, pending, .. } = self;
         match message {
             Err(failure) => {
-                // The latency of the earlier answers is recorded first. It counts from `received`,
-                // that of this answer from the first part of its message.
+                // The latency of this answer counts from the first part of its message, that of the
+                // answers before it from `received`. So theirs is recorded first.
                 let _ = exchange.context.checker.record_latency(received);
                 exchange.fail(failure, &[]);
                 let _ = exchange.context.checker.record_latency(exchange.received);
@@ -296,7 +297,7 @@ fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
 }
 
 /// When a request must be answered: before the peer's `grpc-timeout` expires, and at the latest
-/// after `Options::request_timeout`, 10 seconds.
+/// after `Options::request_timeout`, by default 10 seconds.
 fn deadline(context: &WorkerContext, headers: &HeaderMap) -> Instant {
     let requested = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
     let requested = requested.map(|timeout| timeout - MAX_MARGIN.min(timeout / 4));
