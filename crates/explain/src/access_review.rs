@@ -1,8 +1,8 @@
-//! What of a policy was used, according to its decision log, and by whom it could be: so that the
-//! owners of grants can confirm them or take them away.
+//! What of a policy was used, according to its decision log, and who could use it. The owners of
+//! grants can then confirm them or take them away.
 //!
-//! [`AccessReview`] counts the lines of logs, which may be larger than memory: `usage` bounds what
-//! is kept. `report` has the result, `text` and `table` print it.
+//! [`AccessReview`] counts the lines of logs. Logs may be larger than memory, so `usage` bounds
+//! what is kept of them. `report` has the result, `text` and `table` print it.
 
 mod report;
 mod table;
@@ -19,10 +19,11 @@ use crate::holders::{Grantee, Holders, RoleGrant, role_grants};
 pub use report::{AccessReport, AccessRow, Kind, LogSummary, Status, UnknownRule, UsageCounts};
 use usage::{Callers, Usage};
 
-/// The maximum number of rules of other policies, of roles on a search cluster, and of revisions
-/// that are kept.
+/// The maximum number of names that are kept: of rules of other policies, and of roles in requests
+/// to a search cluster.
 const MAX_NAMES: usize = 1_000;
-/// The maximum length of such a name in bytes. A rule of a policy may be longer, but is not cut.
+/// The maximum length of such a name in bytes. A longer name is cut, and a longer revision is not
+/// kept. A rule of this policy may be longer: its whole text is looked up.
 const MAX_NAME: usize = 512;
 
 /// A line of a decision log.
@@ -48,7 +49,7 @@ pub struct LoggedAccess<'l> {
     pub groups: &'l [String],
     /// The roles in the caller's token.
     pub roles: &'l [String],
-    /// The share of such decisions that is logged.
+    /// The share of decisions like this one that is logged, if the log is a sample of them.
     pub sampled: Option<f64>,
 }
 
@@ -82,7 +83,8 @@ struct CountedRule<'p> {
     usage: Usage,
 }
 
-/// The numbers of rules and grants, by what a line says.
+/// Finds the rules and grants that a line names. A `usize` is a position in the list of
+/// [`CountedRule`]s or of [`CountedGrant`]s.
 #[derive(Default)]
 struct Index<'p> {
     rules: HashMap<String, Vec<usize>>,
@@ -90,7 +92,9 @@ struct Index<'p> {
     groups: HashMap<&'p str, Vec<usize>>,
     /// By issuer and role.
     tokens: HashMap<(&'p str, &'p str), usize>,
+    /// The role of every caller.
     everyone: Option<RoleId>,
+    /// The role of every authenticated caller.
     authenticated: Option<RoleId>,
 }
 
@@ -100,6 +104,7 @@ struct LogCounts {
     period: Option<(UnixTime, UnixTime)>,
     lines: u64,
     allowed: u64,
+    /// Lines that are left out, because they are older than `since`.
     before: u64,
     without_time: u64,
     sampled: u64,
@@ -109,7 +114,7 @@ struct LogCounts {
     other_revisions: BTreeSet<String>,
     /// Allowed lines of callers to whom no grant of this policy gives the rule.
     without_grant: u64,
-    /// Allowed lines with rules beyond the most that are kept.
+    /// Allowed lines with an unknown rule that is not kept: there are already [`MAX_NAMES`].
     more_unknown: u64,
 }
 
@@ -178,22 +183,22 @@ impl<'p> AccessReview<'p> {
             }
             return;
         };
-        let to_caller = self.index.grants_of(line);
+        let caller_grants = self.index.grants_of(line);
         let mut used_grants = BTreeSet::new();
-        let mut has_role = false;
+        let mut has_reserved_role = false;
         for index in rules {
             let Some(counted) = self.rules.get_mut(*index) else { continue };
             counted.usage.add(line, &mut self.callers);
             let roles = &counted.roles;
             let is_known = line.user.is_some() || line.is_user_masked;
             let reserved = [self.index.everyone, self.index.authenticated.filter(|_| is_known)];
-            has_role |= reserved.iter().flatten().any(|role| roles.contains(role));
-            used_grants.extend(to_caller.iter().copied().filter(|number| {
+            has_reserved_role |= reserved.iter().flatten().any(|role| roles.contains(role));
+            used_grants.extend(caller_grants.iter().copied().filter(|number| {
                 let role = self.grants.get(*number).map(|counted| counted.grant.role);
                 role.is_some_and(|role| roles.contains(&role))
             }));
         }
-        self.log.without_grant += u64::from(!has_role && used_grants.is_empty());
+        self.log.without_grant += u64::from(!has_reserved_role && used_grants.is_empty());
         for number in used_grants {
             if let Some(counted) = self.grants.get_mut(number) {
                 counted.usage.add(line, &mut self.callers);
@@ -214,7 +219,8 @@ impl<'p> AccessReview<'p> {
     }
 }
 
-/// The entry with this name; `None` if there are too many names.
+/// The entry with this name, which is cut to [`MAX_NAME`] bytes. `None` if there are too many
+/// names.
 fn usage_of<'u>(names: &'u mut BTreeMap<String, Usage>, name: &str) -> Option<&'u mut Usage> {
     let name = name.get(..name.floor_char_boundary(MAX_NAME)).unwrap_or(name);
     if names.len() >= MAX_NAMES && !names.contains_key(name) {

@@ -19,7 +19,8 @@ pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     hint_at_method(request).into_iter().chain(hint_at_path(&path)).collect()
 }
 
-/// How to read answers about one caller at a time, where a request may have two.
+/// A note for a policy under which a request may have two callers: each answer is about one of
+/// them.
 pub(crate) fn note_on_actors(identity: &Identity) -> Option<String> {
     let text = if identity.combine_both.is_some() {
         "each answer is about one caller: a request needs a certificate and other credentials, and \
@@ -60,9 +61,9 @@ fn hint_at_path(path: &str) -> Option<String> {
 }
 
 impl Explainer<'_> {
-    /// Possible reasons why a subject of the decision log has no roles or groups of its token. A
-    /// log line has no claims, so the reason is a guess. Empty for a search cluster, which maps
-    /// backend roles itself.
+    /// Notes on the roles and groups of a subject of the decision log. If its token gave it none,
+    /// the note says how to find the reason: a log line has no claims. Otherwise the notes are on
+    /// roles without effect. Empty for a search cluster, which maps backend roles itself.
     #[must_use]
     pub fn notes_on_logged_subject(self, host: &[u8], subject: &Subject) -> Vec<String> {
         let policy = self.policy();
@@ -71,7 +72,7 @@ impl Explainer<'_> {
         };
         if !subject.roles.is_empty() || !subject.groups.is_empty() {
             let mut notes = token.ignored(&subject.roles);
-            if token.defines_none(&subject.roles) {
+            if token.all_undefined(&subject.roles) {
                 notes.push(
                     "the line has no claims: `explain --bearer` says whether the token has roles \
                      of the policy in another claim"
@@ -81,7 +82,7 @@ impl Explainer<'_> {
             return notes;
         }
         let claims = &token.issuer.claims;
-        let (lacks, claims) = match (token.issuer.accepted_role_claim(), &claims.groups) {
+        let (lacks, clause) = match (token.issuer.accepted_role_claim(), &claims.groups) {
             (Some(_), Some(_)) => {
                 ("no role and no group", "`claims.roles` and `claims.groups` name")
             }
@@ -91,7 +92,7 @@ impl Explainer<'_> {
         };
         vec![format!(
             "the line has {lacks} of the token: `explain --bearer` says whether the token has what \
-             {claims}"
+             {clause}"
         )]
     }
 }
@@ -101,7 +102,7 @@ impl Explainer<'_> {
 pub(crate) struct Token<'a> {
     policy: &'a Policy,
     issuer: &'a Issuer,
-    /// The subject with the claims of its token; null if the claims are not known.
+    /// The subject with the claims of its token. The claims are null if they are not known.
     subject: &'a Subject,
 }
 
@@ -118,7 +119,7 @@ impl<'a> Token<'a> {
     }
 
     /// Whether there are roles, and the policy defines none of them.
-    fn defines_none(self, roles: &[Arc<str>]) -> bool {
+    fn all_undefined(self, roles: &[Arc<str>]) -> bool {
         !roles.is_empty() && roles.iter().all(|role| !self.is_role(role))
     }
 
@@ -128,7 +129,7 @@ impl<'a> Token<'a> {
         let roles = identity::token_roles(self.subject, self.issuer);
         let mut notes = self.ignored(&roles);
         notes.extend(self.missing_claims());
-        if self.defines_none(&roles) {
+        if self.all_undefined(&roles) {
             notes.extend(self.usual_claims().map(|claims| {
                 format!("the token also has {claims}, which `claims` does not name")
             }));
