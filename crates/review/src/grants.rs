@@ -94,8 +94,9 @@ impl<'p> Grants<'p> {
         Self { anyone, authenticated, by_user, by_group }
     }
 
-    /// The roles that are granted to an authenticated caller, without the roles in its token and
-    /// the roles that these extend. Without `user`, the caller has a name that is in no grant.
+    /// The roles that are granted to an authenticated caller. The roles in its token are not among
+    /// them, nor are roles that it has only because a granted role extends them. If `user` is
+    /// `None`, the caller has a name that is in no grant.
     pub fn roles(
         &self,
         user: Option<&str>,
@@ -177,11 +178,11 @@ impl<'p> Source<'p> {
     pub fn may_have_unlisted(&self, name: &str) -> bool {
         // A Basic user name has no colon (RFC 7617, 2).
         let has_forbidden_colon = self.kind == CallerSource::Basic && name.contains(':');
-        let lacks_certificate = self.certificates.is_some_and(|certificates| {
+        let fits_no_entry = self.certificates.is_some_and(|certificates| {
             !certificates.users.iter().any(|entry| entry.user.may_be(name))
         });
         self.is_open
-            && !lacks_certificate
+            && !fits_no_entry
             && !name.is_empty()
             && !name.contains(char::is_control)
             && !has_forbidden_colon
@@ -197,8 +198,9 @@ impl<'p> Source<'p> {
         issuer.map(|issuer| &*issuer.group_prefix)
     }
 
-    /// The roles and groups in its tokens that the policy uses, each with the roles that it gives.
-    /// The groups of a certificate depend on all of its names, so each user may have each.
+    /// The roles and groups in its tokens or certificates that the policy uses, each with the roles
+    /// that it gives. Which groups a certificate gives depends on all names in it, not only on the
+    /// user. So any user may have any of these groups.
     #[must_use]
     pub fn attributes<'g>(
         &self,

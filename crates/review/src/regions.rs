@@ -1,8 +1,9 @@
 //! Sets of requests in the words of a policy: methods, hosts, and path patterns with exceptions.
 //!
-//! The answers of two policies may differ for all requests that a rule matches. Then the patterns
-//! of the rule describe them. Otherwise other patterns of the policies separate the requests that
-//! differ: patterns that must not match, and, rarely, patterns that must match too.
+//! A region starts from the patterns of a rule. If the answer changes for all requests that the
+//! rule matches, these patterns are enough. Otherwise the region also has other patterns of the
+//! policies, which leave the rest of the requests out: patterns that must not match, and, rarely,
+//! patterns that must match too.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,8 @@ pub struct Region {
     /// Patterns that do not match their paths.
     #[serde(serialize_with = "serialize_texts")]
     pub except_paths: Vec<Pattern>,
-    /// Whether some of the requests have an unchanged answer: excluding them takes many exceptions.
+    /// Whether the answer to some of the requests is unchanged. They are in the set because it
+    /// would take too many exceptions to leave them out.
     pub in_part: bool,
 }
 
@@ -89,7 +91,8 @@ fn is_within(inner: &Pattern, outer: &Pattern) -> bool {
 /// The properties that distinguish requests: method, host, and cell (a kind of paths: all paths
 /// that the same patterns match).
 pub(crate) struct Dimensions<'d> {
-    /// The methods that the policies name; the next number is that of every other method.
+    /// The methods that the policies name. The number of a method is its index. All other methods
+    /// share the number after the last index.
     pub(crate) methods: &'d [&'d str],
     pub(crate) hosts: &'d Hosts,
     /// The number of kinds of hosts.
@@ -122,8 +125,8 @@ impl Dimensions<'_> {
         let mut cells_by_pair: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for point in points {
             let (pair, cell) = (point / self.cell_count, point % self.cell_count);
-            let pair = (pair / self.host_count, pair % self.host_count);
-            cells_by_pair.entry(pair).or_default().push(cell);
+            let method_and_host = (pair / self.host_count, pair % self.host_count);
+            cells_by_pair.entry(method_and_host).or_default().push(cell);
         }
         let mut pairs_by_cells: BTreeMap<Vec<u32>, BTreeMap<u32, BTreeSet<u32>>> = BTreeMap::new();
         for ((method, host), cells) in cells_by_pair {
@@ -172,8 +175,9 @@ impl Dimensions<'_> {
                 whole_patterns.push(*pattern);
                 remaining -= matched;
             }
-            // The cell that the fewest patterns match comes first: the description of the remaining
-            // cells is then the shortest.
+            // The cell that the fewest patterns match comes first. Only a pattern that does not
+            // match the cell can be an exception, so this cell leaves the most patterns to choose
+            // from.
             while let Some(cell) = (&remaining & matched)
                 .iter()
                 .min_by_key(|cell| self.patterns_matching(*cell).count())
@@ -203,9 +207,9 @@ impl Dimensions<'_> {
         patterns.filter(move |(_, cells)| cells.contains(cell)).map(|(index, _)| index)
     }
 
-    /// Separates a cell that a pattern matches from the `unwanted` cells that it also matches.
-    /// Returns patterns that must match, and patterns that must not. They keep as many `wanted`
-    /// cells as possible.
+    /// Separates a cell from the `unwanted` cells; `pattern` matches all of them. Returns patterns
+    /// that must match, and patterns that must not. The latter are chosen so that they exclude few
+    /// `wanted` cells.
     fn separate(
         &self,
         pattern: usize,
