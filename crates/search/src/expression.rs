@@ -142,12 +142,13 @@ impl<'a> Expression<'a> {
         self.is_empty_or_all() || self.text() == "*"
     }
 
-    /// The expression for indices that are not known.
+    /// The expression for a request that does not name its indices: any index may be among them,
+    /// even a closed or hidden one.
     pub(crate) fn unseen() -> Self {
         Self::new("", Options { closed: true, hidden: true, ..Options::OPEN })
     }
 
-    /// Whether it is the expression for [indices that are not known](Self::unseen).
+    /// Whether it is the expression for [indices that a request does not name](Self::unseen).
     pub(crate) fn is_unseen(&self) -> bool {
         self.text().is_empty() && self.options.closed && self.options.hidden
     }

@@ -48,10 +48,11 @@ pub(crate) struct Operation {
     pub(crate) body: Body,
     /// The default expansion of patterns.
     pub(crate) options: Options,
-    /// Whether `index` may be forwarded with names in place of its patterns, and a node reads
-    /// `ignore_unavailable`.
+    /// Whether the parameter `index` may be forwarded with names in place of its patterns. A node
+    /// then does the same, and reads `ignore_unavailable`.
     pub(crate) patterns_are_replaceable: bool,
-    /// Whether a node reads `-name` in the list as a name, and not as an exclusion.
+    /// Whether a node reads `-name` in the list ([`Place::List`]) as a name, and not as an
+    /// exclusion.
     pub(crate) exclusions_are_names: bool,
     /// Whether a node does not split the list at commas, and reads it as a single name.
     pub(crate) list_is_unsplit: bool,
