@@ -11,8 +11,9 @@ use document::Secret;
 /// `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set, of a discovery document that names it, of the inventory of a search
-/// cluster, or of a bundle; and the certificate authorities that are trusted for its server.
+/// The URL of something that rolegate fetches: a key set, a discovery document that names a key
+/// set, the inventory of a search cluster, a bundle, or answers about tokens (introspection). With
+/// it go the certificate authorities that are trusted for its server.
 ///
 /// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only the part
 /// before the query, without user, password and fragment. Output, logs and metric labels use only
@@ -85,8 +86,8 @@ impl KeyUrl {
         }
     }
 
-    /// The same URL, but only the certificate authorities in this PEM text are trusted; with `None`,
-    /// the certificate authorities of the system.
+    /// The same URL, but only the certificate authorities in this PEM text are trusted. With
+    /// `None`, the certificate authorities of the system are trusted.
     #[must_use]
     pub fn trusting(self, trusted_ca: Option<Arc<[u8]>>) -> Self {
         Self { trusted_ca, ..self }
@@ -96,8 +97,8 @@ impl KeyUrl {
     /// certificate authorities.
     ///
     /// # Errors
-    /// The reason if it may not be fetched: it would not be valid in a policy, or it is `http` while
-    /// the document was fetched over `https`.
+    /// The reason if it may not be fetched: it would not be valid in a policy, or it is `http`
+    /// while the document was fetched over `https`.
     pub fn key_set(&self, jwks_uri: &str) -> Result<Self, &'static str> {
         if let Some((fault, _)) = url_fault(jwks_uri) {
             return Err(fault);
@@ -114,7 +115,7 @@ impl KeyUrl {
         &self.url
     }
 
-    /// The issuer whose discovery document is at this URL; `None` if the key set itself is.
+    /// The issuer whose discovery document is at this URL; `None` if something else is.
     #[must_use]
     pub fn discovery_of(&self) -> Option<&str> {
         match &self.document {
@@ -156,8 +157,8 @@ impl From<&str> for KeyUrl {
 
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The parser accepts only `https://` and `http://`. For other texts it is better to hide too
-        // much than too little.
+        // The parser accepts only `https://` and `http://`. For other texts it is better to hide
+        // too much than too little.
         let scheme = self.url.split_once("//").map(|(scheme, _)| scheme);
         let scheme = scheme.filter(|scheme| scheme.is_empty() || scheme.ends_with(':'));
         let scheme = scheme.map_or(String::new(), |scheme| format!("{scheme}//"));
@@ -177,7 +178,7 @@ impl fmt::Debug for KeyUrl {
     }
 }
 
-/// Why the URL of a key set is not valid, and how to fix it.
+/// Why a URL is not valid in a policy, and how to fix it.
 pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     let form = "write `https://host/path`";
     let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };

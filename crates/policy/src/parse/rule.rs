@@ -101,10 +101,11 @@ fn read_target(
     Some((scopes?, resources?))
 }
 
-/// Whether the author probably forgot the slash of a path, and means no host. As a rule,
-/// `internal/**` is for every path of a host `internal`: a `deny` of it denies nothing, and an `allow`
-/// allows every path to a client that sends this host. Nearly all hosts have a dot; others can be
-/// written in the long form. A path that begins with `localhost` is unlikely.
+/// Whether the author probably forgot the slash of a path, and means no host. The rule
+/// `GET internal/**` would be for every path of the host `internal`. Hardly any request has this
+/// host, so as a `deny` it would deny nothing. But a client can send any host, so as an `allow` it
+/// would allow that client every path. Nearly all hosts have a dot; others can be written in the
+/// long form. `localhost` is read as a host: a path hardly ever begins with it.
 fn is_forgotten_slash(host: &str) -> bool {
     !host.is_empty()
         && !host.contains(['.', ':', '*', '['])
