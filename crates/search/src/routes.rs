@@ -73,11 +73,12 @@ pub(crate) struct RouteNeed {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
     Cluster,
-    /// The cluster, if the request may name all points in time. Their indices are unknown.
+    /// The cluster, if the request may name all points in time, by `_all` in its target or its
+    /// body.
     ClusterIfAllPits,
     /// All indices, whatever the request says.
     All,
-    /// All indices, if the request names all points in time, in its path or its body.
+    /// All indices, if the request may name all points in time: their indices are unknown.
     AllIfAllPits,
     /// The indices of an open scroll: all indices, unless the cluster checks the owner of the
     /// scroll.
@@ -97,8 +98,9 @@ pub(crate) enum Place {
     NewAlias,
     /// A parameter with names and patterns of aliases.
     Aliases,
-    /// Like [`Place::Aliases`], to read aliases. `*` and `_all`, like no parameter, stand for the
-    /// aliases of the listed indices, for which [`Place::List`] is another need.
+    /// Like [`Place::Aliases`], to read aliases. `*`, `_all` and a missing parameter stand for all
+    /// aliases of the listed indices, and nothing more is needed: the operation has another need,
+    /// with [`Place::List`], for these indices.
     AliasesUnlessAll,
     /// A parameter with the name of the index that a rollover, clone, shrink or split makes.
     /// Without the parameter, the name is unknown.
@@ -113,8 +115,8 @@ pub(crate) enum Body {
     Ignored,
     /// An alias, and the indices that get it.
     Alias,
-    /// The aliases that a template gives, or the index of [`Place::SecondIndex`] gets: their
-    /// filters, and whether there are any.
+    /// The aliases that a template gives, or that the index of [`Place::SecondIndex`] gets. The
+    /// needs depend on their filters, and on whether there are any aliases.
     AliasFilters,
     /// Additions and removals of aliases, and removals of indices.
     Aliases,
