@@ -53,6 +53,7 @@ impl BoundSocket {
     }
 }
 
+/// The reason and the advice of a [`BindError`].
 type Failure = (String, &'static str);
 
 #[expect(

@@ -38,9 +38,9 @@ pub struct PageSources {
     pub decisions: Arc<Counts>,
     /// Counters of the export over OTLP.
     pub otlp: OtlpCounts,
-    /// Counters of the process log; `None` inside Envoy, which writes it.
+    /// Counters of the process log; `None` inside Envoy, which writes the log itself.
     pub logs: Option<Arc<Counts>>,
-    /// The counters of checks, of the gRPC server or of the filter in Envoy.
+    /// The counters of checks: those of the gRPC server, or those of the filter in Envoy.
     pub checks: Arc<dyn AuthorizationStats>,
 }
 
@@ -103,9 +103,10 @@ impl PageSources {
         })
     }
 
-    /// Latency histograms with narrow buckets, as JSON, to compute percentiles of any tail. Two of
-    /// these pages can be subtracted bucket by bucket. The duration of a check is called `handler`,
-    /// and keeps that name for its readers.
+    /// Latency histograms as JSON. Their buckets are narrow, so that a reader can compute any
+    /// percentile. It can also subtract an earlier page bucket by bucket, which leaves the time
+    /// between the two. The duration of a check is called `handler` because existing readers know
+    /// it by that name.
     pub(crate) fn histograms(&self) -> String {
         let totals = self.checks.decisions();
         let (handler, evaluation) =
@@ -215,7 +216,8 @@ fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
             ([("cache", "shared"), ("result", "miss")], missed),
         ],
     );
-    // Buckets from 1.024 µs to 1.07 s, and from 64 ns to 1.05 ms.
+    // The bounds of the buckets are powers of two, in nanoseconds: 2¹⁰ to 2³⁰ (1.024 µs to 1.07 s)
+    // and 2⁶ to 2²⁰ (64 ns to 1.05 ms).
     let help = "From a complete request until its answer is passed to the transport";
     page.histogram("rolegate_check_duration_seconds", help, &totals.check, 10..=30);
     let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting \
@@ -307,9 +309,9 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
     }
 }
 
-/// The keys of each issuer, with their URL without its secrets. Without their secrets URLs may be
-/// equal, and Prometheus rejects a page with duplicate label sets. An issuer is defined only once,
-/// so the `issuer` label makes the sets unique. Issuers that share a URL have the same values.
+/// The keys of each issuer. The `url` label leaves out the secrets in the URL, so two URLs may look
+/// equal. Prometheus rejects a page with duplicate label sets. An issuer is defined only once, so
+/// the `issuer` label makes the sets unique. Issuers that share a URL have the same values.
 fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
     let keys: Vec<(String, &str, &KeyFacts)> = facts
         .keys

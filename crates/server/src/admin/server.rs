@@ -33,15 +33,15 @@ mod browser;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection, from accept until the last byte is sent.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes and scrapers are few. The policy determines the size of a page, and no client can make it
-/// larger.
+/// The limits of a listener's connections. Few are enough, because probes and scrapers are few. The
+/// policy determines the size of a page, and no client can make it larger.
 const BOUNDS: Bounds = Bounds { connections: 64, bytes: 4 << 20 };
 /// Maximum size of a request header, in bytes.
 const MAX_HEADER: usize = 16 << 10;
 /// Pause after a failed accept: there may be no file descriptors for a while.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Minimum time between two log lines about failed accepts: without file descriptors they fail for
-/// as long as that lasts.
+/// Minimum time between two log lines about failed accepts. While there are no file descriptors,
+/// every accept fails.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Minimum time between two reloads that are requested over HTTP: each reads the files of the
 /// policy.
@@ -74,8 +74,8 @@ pub trait Console: Send + Sync {
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer;
 }
 
-/// The answer of the console. Its work is done elsewhere: the thread of the admin listener also
-/// answers probes.
+/// The answer of the console. The console renders it on a thread of its own, because the thread of
+/// the admin listener also answers probes.
 pub type ConsoleAnswer = Pin<Box<dyn Future<Output = Response<String>> + Send>>;
 
 /// The state that all connections of a listener share.
@@ -136,9 +136,9 @@ impl Admin {
                 Ok(accepted) => {
                     match accepted {
                         Accepted::Tcp(stream, peer) => {
-                            self.answer(stream, is_local(peer), &connections)
+                            self.spawn(stream, is_local(peer), &connections)
                         }
-                        Accepted::Unix(stream) => self.answer(stream, true, &connections),
+                        Accepted::Unix(stream) => self.spawn(stream, true, &connections),
                     }
                     // Lets the new task answer a request that has already arrived, before the next
                     // connection may evict it.
@@ -157,7 +157,8 @@ impl Admin {
         }
     }
 
-    fn answer(
+    /// Serves a connection in a task of its own. `local`: whether its client is on this machine.
+    fn spawn(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         local: bool,

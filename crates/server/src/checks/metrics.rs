@@ -1,5 +1,5 @@
-//! The counters of the gRPC server beside those of the decisions ([`runtime::counters`]), and its
-//! figures on the admin pages. `docs/reference/metrics.md` lists all metrics.
+//! The counters of the gRPC server, and how the admin pages show them. The counters of its
+//! decisions are in [`runtime::counters`]. `docs/reference/metrics.md` lists all metrics.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -39,14 +39,16 @@ pub struct ServerTotals {
     pub connections_evicted: u64,
     /// New connections closed at once, because the limit was reached and no connection was idle.
     pub connections_rejected: u64,
-    /// Failed accepts, by reason, also if zero.
+    /// Failed accepts by reason. All reasons are listed, also those with a count of 0.
     pub accept_errors: Vec<(AcceptError, u64)>,
-    /// Connections and requests in another protocol than ext_authz over gRPC, by protocol, also if
-    /// zero.
+    /// Connections and requests in another protocol than ext_authz over gRPC, by protocol. All
+    /// protocols are listed, also those with a count of 0.
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
-    /// Checks denied because too many others waited, by the limit, also if zero.
+    /// Checks denied because too many others waited, by the limit that was reached. All limits are
+    /// listed, also those with a count of 0.
     pub overloads: Vec<(Overload, u64)>,
-    /// Questions over HTTP that were not decided, by reason, also if zero.
+    /// Questions over HTTP that were not decided, by reason. All reasons are listed, also those
+    /// with a count of 0.
     pub refused_questions: Vec<(RefusedQuestion, u64)>,
     /// Counters of TLS, if it is on.
     pub tls: Option<TlsTotals>,

@@ -1,13 +1,14 @@
 //! A Unix socket that does not wake its thread without need.
 //!
-//! On Linux a Unix socket becomes writable again each time the other end has read from it, and
-//! epoll reports that to everyone registered for it, which tokio's `UnixStream` always is. So each
-//! answer that Envoy read woke this thread once more (seen with strace: two `epoll_wait` per check,
-//! the second for nothing) and took the processor from Envoy, which often shares it. Here a socket
-//! is registered for reading only, and for writing only while it is full. The second registration
-//! takes a file descriptor. Where there is none left, the socket is tried again after a pause: the
-//! connection carries checks of many clients, and must not end because others have taken all
-//! descriptors.
+//! On Linux a Unix socket becomes writable again each time the other end has read from it. epoll
+//! reports this if the socket is registered for writing, and tokio's `UnixStream` always is. So
+//! each answer that Envoy read woke this thread once more (seen with strace: two `epoll_wait` per
+//! check, the second for nothing) and took the processor from Envoy, which often shares it.
+//!
+//! Here a socket is always registered for reading. It is registered for writing as well only while
+//! its send buffer is full. This second registration takes a file descriptor. If there is none
+//! left, the socket is tried again after a pause: the connection carries checks of many clients,
+//! and must not end because others have taken all descriptors.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -31,7 +32,7 @@ const WRITE_BACKOFF: Duration = Duration::from_millis(20);
 pub(crate) struct UnixSocket {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
-    /// While its send buffer is full.
+    /// What the next write waits for; `None` unless the send buffer is full.
     full: Option<Room>,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct UnixSocket {
 enum Room {
     /// The same socket, registered for writing.
     Reported(AsyncFd<UnixStream>),
-    /// The end of a pause, if it cannot be registered.
+    /// The end of a pause, if the socket cannot be registered for writing.
     Later(Pin<Box<Sleep>>),
 }
 
@@ -50,7 +51,7 @@ impl UnixSocket {
         Ok(Self { socket: register(socket, Interest::READABLE)?, full: None })
     }
 
-    fn poll_write_by(
+    fn poll_write_with(
         &mut self,
         cx: &mut Context<'_>,
         mut write: impl FnMut(&UnixStream) -> io::Result<usize>,
@@ -76,7 +77,7 @@ impl UnixSocket {
             match written {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.full = Some(Room::await_room(self.socket.get_ref()));
+                    self.full = Some(Room::of(self.socket.get_ref()));
                 }
                 written => return Poll::Ready(written),
             }
@@ -85,8 +86,9 @@ impl UnixSocket {
 }
 
 impl Room {
-    /// If the socket has become writable in the meantime, the registration reports it at once.
-    fn await_room(socket: &UnixStream) -> Self {
+    /// The event to wait for after a write found the send buffer full. If the socket has become
+    /// writable in the meantime, the registration reports it at once.
+    fn of(socket: &UnixStream) -> Self {
         let registered = socket.try_clone().and_then(|same| register(same, Interest::WRITABLE));
         registered.map_or_else(|_| Self::Later(Box::pin(sleep(WRITE_BACKOFF))), Self::Reported)
     }
@@ -109,8 +111,8 @@ impl AsyncRead for UnixSocket {
     ) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
-            // The buffer is zeroed only once the socket may have data: every second call finds
-            // none.
+            // Zeroing the buffer comes after the line above, because every second call ends there
+            // without data.
             let mut bytes = [0; CHUNK];
             let room = to.remaining().min(CHUNK);
             let bytes = bytes.get_mut(..room).unwrap_or_default();
@@ -138,7 +140,7 @@ impl AsyncWrite for UnixSocket {
         cx: &mut Context<'_>,
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_by(cx, |mut socket| socket.write(from))
+        self.get_mut().poll_write_with(cx, |mut socket| socket.write(from))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {

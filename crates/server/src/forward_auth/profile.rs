@@ -1,4 +1,7 @@
-//! Profiles: in which headers a proxy tells the request that it asks about.
+//! Profiles: in which headers a proxy describes the request that it asks about.
+//!
+//! A *question* is the HTTP request that the proxy sends in order to ask. The *original* request is
+//! the client's, which the question is about.
 
 use clap::ValueEnum;
 use http::header::{HOST, HeaderMap, HeaderName};
@@ -33,16 +36,16 @@ pub(super) struct Original<'a> {
     pub(super) client: &'a [u8],
 }
 
-/// Why a question does not tell its request.
+/// Why the original request cannot be read from a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoOriginal {
-    /// The proxy does not send it, or it is empty.
+    /// The proxy does not send the header, or sends it empty.
     #[error("the header `{0}` is missing")]
     Missing(HeaderNameText),
-    /// A client may have sent the other: none is right.
+    /// A client may have sent one of the two, so neither is trusted.
     #[error("the header `{0}` is there twice")]
     Twice(HeaderNameText),
-    /// The path has not the prefix, or the question is no path.
+    /// The path lacks the prefix, or the target of the question is no path (a whole URL, or `*`).
     #[error("the path does not begin with `http-path-prefix` and a `/`")]
     Path,
 }
@@ -72,7 +75,8 @@ const FORWARDED: Names = Names {
 };
 
 impl Profile {
-    /// The headers that tell the request; `None` if it is that of the question.
+    /// The headers that describe the original request; `None` if the question itself has its
+    /// method, host and path.
     fn names(self) -> Option<&'static Names> {
         match self {
             Self::Nginx | Self::Haproxy => Some(&ORIGINAL),
@@ -81,8 +85,8 @@ impl Profile {
         }
     }
 
-    /// Whether a header of a question does not come from the client: it belongs to this profile, or
-    /// to the question itself.
+    /// Whether a header of a question is not to be read as a header of the original request: it
+    /// belongs to this profile, or to the question itself.
     pub(super) fn owns(self, name: &HeaderName) -> bool {
         *name == HOST
             || self.names().is_some_and(|names| {
@@ -104,11 +108,12 @@ impl ForwardAuth {
         })
     }
 
-    /// The question as the request. `hyper` drops a fragment, and Envoy sends none
-    /// (`http_reject_path_with_fragment`).
+    /// The original request, if the question itself has its method, host and path. The path has no
+    /// fragment: `hyper` drops it, and Envoy sends none (`http_reject_path_with_fragment`).
     fn of_question<'a>(&self, question: &'a Parts) -> Result<Original<'a>, NoOriginal> {
         let uri = &question.uri;
-        // A proxy that is asked for another host sends a whole URL (RFC 9112, 3.2.2).
+        // A target with an authority is a whole URL (RFC 9112, 3.2.2). It is refused, because it
+        // names a host of its own.
         let target = uri.path_and_query().filter(|_| uri.authority().is_none());
         let path = target
             .and_then(|target| target.as_str().strip_prefix(&*self.path_prefix))

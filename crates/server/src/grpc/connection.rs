@@ -35,27 +35,27 @@ use crate::checks::registry::{Mode, RegisteredConnection};
 /// smaller batch the first request waits less. Chosen, not measured: at a few microseconds each
 /// (November 2026; `make bench BENCH=wire`), 64 take some hundred microseconds.
 const BATCH: usize = 64;
-/// After a turn whose answers took this long, a connection queues before it reads again, so that
-/// connections with few requests do not wait for all busy connections. Chosen, not measured: with
-/// less, connections of ordinary Envoys queue; with more, busy connections that do not queue delay
-/// others.
+/// If the answers of a turn took this long, the connection queues before it reads again. Busy
+/// connections then wait in the queue, and connections with few requests do not wait for all of
+/// them. Chosen, not measured. If it were shorter, connections of ordinary Envoys would queue, too.
+/// If it were longer, more of the busy connections would not queue, and would delay others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
 /// small messages. It limits the memory that unfinished messages of a connection occupy. Chosen,
 /// not measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message has some hundred bytes to a
-/// few kilobytes. It arrives without a WINDOW_UPDATE, even with a body of 250 KB. Chosen, not
-/// measured.
+/// few kilobytes. Even a message with a body of 250 KB fits the window, so its peer need not wait
+/// for a WINDOW_UPDATE. Chosen, not measured.
 const STREAM_WINDOW: u32 = 256 << 10;
 /// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams,
 /// within [`MIN_STREAMS`] and [`MAX_STREAMS`]. Envoy needs fewer: at a millisecond per answer, ten
 /// streams carry 10,000 checks per second, and Envoy opens another connection when all are in use.
 ///
-/// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or
+/// This bounds the memory that hostile peers can occupy. An answer that the peer does not read, or
 /// opens no window for, takes 3.4 KiB until its connection is closed (November 2026, with
 /// `policies/people`). With the default of 1,024 connections there are fewer than 12,000 streams:
-/// 40 MiB at most. With a divisor of n² the hundredth connection would have hardly any streams.
+/// 40 MiB at most. With n² instead of n the hundredth connection would have only the minimum.
 const STREAMS_DIVIDEND: usize = 1536;
 /// Maximum number of concurrent streams per connection: as many as Envoy has in flight by default.
 const MAX_STREAMS: u32 = 1024;
@@ -63,8 +63,9 @@ const MAX_STREAMS: u32 = 1024;
 /// memory, and there can be thousands of connections; but with a single stream, a slow check would
 /// delay the next checks of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Resets in a burst, also on a connection with fewer streams. A peer may open and reset this many
-/// streams, and a quarter more, before they are accepted (RFC 9113, 5.1.2). If many clients of an
+/// Minimum number of resets that count as one burst, even if the connection may have fewer streams.
+/// A peer may open and reset so many streams, and a quarter more, before they are accepted (RFC
+/// 9113, 5.1.2: a stream that was reset does not count as concurrent). If many clients of an
 /// Envoy disconnect together, Envoy resets their streams. That must not close the connection, which
 /// also carries the checks of other clients. Envoy has at most 1,024 requests in flight by default.
 const MIN_RESETS: usize = 1 << 10;
@@ -78,16 +79,16 @@ const RESET_BURSTS: usize = 4;
 /// with 431 itself. An Envoy with `failure_mode_allow` then lets the request pass, so no client may
 /// be able to cause it.
 const HEADER_LIST: u32 = 128 << 10;
-/// Maximum number of connections whose peer has begun a request head and not ended it (HEADERS
-/// without END_HEADERS). Each head may take 300 KiB of memory: an empty field counts 32 bytes
-/// against [`HEADER_LIST`], and takes 72.
+/// Maximum number of connections of all workers whose peer has begun a request head and not ended
+/// it (HEADERS without END_HEADERS). A worker's share is [`max_half_heads`]. Each head may take 300
+/// KiB of memory: an empty field counts 32 bytes against [`HEADER_LIST`], and takes 72.
 const MAX_HALF_HEADS: usize = 64;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and
 /// reflection, which ask for capacity before they send. Answers to checks do not ask, so that they
-/// leave in a single write: `check` limits their size.
+/// leave in a single write. Their size is limited by `authorizer` (`Limit::ResponseSize`).
 const SEND_BUFFER: usize = 64 << 10;
-/// Maximum number of unfinished messages that a connection polls, instead of a task for each.
-/// Chosen, not measured: the connection polls all of them after each read.
+/// Maximum number of unfinished messages that a connection polls itself. Each further one gets a
+/// task. Chosen, not measured: the connection polls all of its messages after each read.
 const MAX_UNFINISHED: usize = 16;
 
 /// Serves a connection until it ends.
@@ -107,7 +108,8 @@ pub(crate) async fn serve<I>(
     let meter = Rc::<Meter>::default();
     let io = MeteredSocket::new(io, Rc::clone(&meter));
     let handshake = async {
-        // So that other connections are served while a peer opens hundreds.
+        // The handshake waits for its turn, so that other connections are served while a peer opens
+        // hundreds.
         context.turns.wait().await;
         timeout(options.request_timeout, http2.handshake(io)).await
     };
@@ -147,7 +149,8 @@ pub(crate) async fn serve<I>(
     while poll_fn(|cx| connection.poll(cx)).await == TurnEnd::Queue {
         context.turns.wait().await;
     }
-    // Their tasks count them: as answered if the message is complete by now, or else as cancelled.
+    // Each unfinished request gets a task, which counts it: as answered if its message is complete
+    // by now, or else as cancelled.
     connection.unfinished.drain(..).for_each(Receiving::spawn);
 }
 
@@ -162,7 +165,8 @@ fn streams(options: &Options, connections: usize) -> u32 {
     share.clamp(MIN_STREAMS, MAX_STREAMS)
 }
 
-/// How many connections of a worker may have an unfinished request head.
+/// How many connections of a worker may have an unfinished request head: its share of
+/// [`MAX_HALF_HEADS`], at least two.
 pub(crate) fn max_half_heads(options: &Options) -> usize {
     (MAX_HALF_HEADS / options.threads.max(1)).max(2)
 }
@@ -198,9 +202,9 @@ struct Connection<I> {
     /// than its answer: 3 % of the checks per second where an eighth of the messages came in two
     /// reads (November 2026).
     unfinished: Vec<Receiving>,
-    /// Fires when the first of them has waited for [`super::message::GRACE`].
+    /// Fires when the first request in `unfinished` has waited for [`super::message::GRACE`].
     grace_timer: Option<Pin<Box<Sleep>>>,
-    /// The waker of the task that serves this connection, as `h2` knows it.
+    /// The waker that `h2` has got. It wakes the task that serves this connection.
     waker: Option<Arc<MutedWaker>>,
     /// How long the answers of the last turn took.
     worked: Duration,
@@ -237,7 +241,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let waker = waker.unwrap_or_else(|| MutedWaker::new(cx.waker().clone()));
         let h2_waker = Waker::from(Arc::clone(self.waker.insert(waker)));
         let end = self.turn(&mut Context::from_waker(&h2_waker));
-        // `h2` resets malformed streams by itself: only its output tells.
+        // `h2` resets malformed streams by itself and reports no error. The meter finds the resets
+        // in what `h2` writes.
         for _ in 0..self.meter.take_invalid_streams() {
             self.report(WrongProtocol::InvalidHttp2);
         }
@@ -298,8 +303,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             match self.h2.poll_accept(cx) {
                 Poll::Ready(Some(Ok(stream))) => self.batch.push(stream),
                 Poll::Ready(Some(Err(error))) => {
-                    // `h2` has found the error in the peer's bytes. With ENHANCE_YOUR_CALM, they
-                    // are valid, but exceed a limit of `h2`.
+                    // `is_library`: `h2` has found the error in the bytes of the peer. If the
+                    // reason is ENHANCE_YOUR_CALM, the bytes are valid HTTP/2, but exceed a limit.
                     if error.is_library() && error.reason() != Some(Reason::ENHANCE_YOUR_CALM) {
                         self.report(WrongProtocol::InvalidHttp2);
                     }
@@ -405,10 +410,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     }
 }
 
-/// The waker that a connection gives to `h2`, which wakes it whenever a stream has something to
-/// send, also while the connection itself answers. The connection then polls `h2` again anyway, so
-/// the waker is muted meanwhile, which saves a poll. No other event is lost: all events come from
-/// this thread.
+/// The waker that a connection gives to `h2`. `h2` calls it whenever a stream has something to
+/// send, also while the connection answers requests. After its answers the connection polls `h2`
+/// anyway, so the waker is muted while it answers. This saves a poll. Muting loses no other event,
+/// because all events come from this thread.
 #[derive(Debug)]
 struct MutedWaker {
     task: Waker,

@@ -21,10 +21,11 @@ use crate::checks::notices::Overload;
 
 /// Size of the gRPC prefix of a message: flag and length.
 pub(super) const GRPC_PREFIX: usize = 5;
-/// How long the rest of a message may take before its check counts as waiting. Head and message
-/// often arrive in two reads, a moment apart. Such a check must not be denied because slow peers
-/// have taken all places. Chosen, not measured: far longer than that moment on a busy
-/// machine, and less than Envoy's default timeout, 200 ms.
+/// How long the rest of a message may take before its check counts as waiting, and takes one of the
+/// places for waiting requests in the [`Budget`]. Head and message often arrive in two reads, a
+/// moment apart. Such a check must not be denied because slow peers have taken all places. Chosen,
+/// not measured: far longer than that moment on a busy machine, and less than Envoy's default
+/// timeout, 200 ms.
 pub(super) const GRACE: Duration = Duration::from_millis(100);
 
 /// Maximum size of a message, and the budget that all waiting requests share.
@@ -56,8 +57,8 @@ impl Incoming {
         Self { body, arrived: Arrived::Nothing }
     }
 
-    /// The message without its prefix, once the stream has ended after it. If it has to wait, it
-    /// reserves memory.
+    /// The message without its prefix, once the stream has ended after it. A message that is not
+    /// complete yet reserves memory in the budget.
     ///
     /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to
     /// a reference count that all workers share.
@@ -169,9 +170,9 @@ impl Incoming {
     }
 }
 
-/// Makes room for `more` bytes of a message of this length, if it is known. The budget is charged
-/// for the capacity of the buffer: at most twice the bytes that have arrived, and never more than
-/// the length.
+/// Makes room for `more` bytes. `length` is the length of the whole message; `None` while it is not
+/// known. The budget is charged for the capacity of the buffer: at most twice the bytes that have
+/// arrived, and never more than the length.
 fn grow(
     parts: &mut Vec<u8>,
     more: usize,
