@@ -49,13 +49,15 @@ pub struct KeySource {
     pub refresh: Duration,
     /// How long the last keys are used, if that is limited.
     pub max_age: Option<Duration>,
-    /// The issuers of the keys; none for the inventory of a search cluster. They identify the URL
-    /// in logs and metrics: without secrets, two URLs may look the same.
+    /// The issuers of the keys; none for the inventory of a search cluster. Logs and metrics show
+    /// URLs without their secrets, so two URLs may look the same there. The issuers tell them
+    /// apart.
     pub issuers: Issuers,
 }
 
 impl KeySource {
-    /// At most half of `max_age`: otherwise keys could become too old between two fetches.
+    /// The interval between two fetches: `refresh`, but at most half of `max_age` (and at least
+    /// `MIN_INTERVAL`). With a longer interval, keys could become too old between two fetches.
     pub fn interval(&self) -> Duration {
         let max = self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(MIN_INTERVAL));
         self.refresh.min(max)
@@ -85,7 +87,7 @@ pub fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
-/// How often to read a policy that keeps changing while it is read.
+/// Maximum number of times that a policy is read, if its files keep changing meanwhile.
 const MAX_READS: usize = 5;
 
 /// Loads and compiles the policy in `file`.
@@ -133,7 +135,8 @@ pub fn load_from(
 }
 
 impl CompiledPolicy {
-    /// Compiles a loaded policy with these keys. Reads no file.
+    /// Compiles a loaded policy with these keys. Reads no file. `previous` is the active
+    /// authorizer, if its verified credentials and its unchanged parts are to be used again.
     pub fn compile(
         loaded: Arc<Loaded>,
         fetched: &FetchedKeys,
@@ -200,7 +203,7 @@ fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     [problems, unusable_trusted_ca(settings)].concat()
 }
 
-/// Errors about `ca_file`: nothing could be fetched for these issuers.
+/// The errors in the `ca_file`s of issuers. With such a `ca_file`, no keys could be fetched.
 fn unusable_trusted_ca(settings: &Identity) -> Vec<Problem> {
     let mut problems = Vec::new();
     for issuer in &settings.jwt {

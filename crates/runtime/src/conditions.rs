@@ -245,7 +245,8 @@ fn expiring(time: Duration) -> Option<Condition> {
     (time < MIN_CERTIFICATE_TIME).then(|| condition.with_details(details))
 }
 
-/// A duration in its largest unit: `5 s`, `12 min`, `3 h`, `4 days`.
+/// A duration, rounded down, in the largest unit that it has at least two of, or else in seconds:
+/// `90 s`, `12 min`, `3 h`, `4 days`.
 #[must_use]
 pub fn rough(duration: Duration) -> String {
     match duration.as_secs() {
@@ -256,11 +257,13 @@ pub fn rough(duration: Duration) -> String {
     }
 }
 
-/// Logs conditions as they begin and end. A condition that lasts for a moment, as before the first
-/// fetch of keys, is not logged.
+/// Logs when conditions begin and end. A condition is logged when two calls in a row have it. So a
+/// condition that lasts only for a moment, as before the first fetch of keys, is not logged.
 #[derive(Debug, Default)]
 pub(crate) struct ConditionLog {
+    /// The texts of the conditions of the last call.
     last: Vec<String>,
+    /// The texts of the conditions that were logged and have not ended.
     logged: Vec<String>,
 }
 

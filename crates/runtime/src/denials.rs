@@ -135,8 +135,8 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 impl List {
-    /// Counts a denial in its second (or in a later second, if that had a denial before), and
-    /// returns whether it may be kept.
+    /// Counts a denial, and returns whether it may be kept. It is counted in its second, or in
+    /// `self.second` if that is later.
     fn admit(&mut self, time: Duration) -> bool {
         if self.second < time.as_secs() {
             (self.second, self.in_second) = (time.as_secs(), 0);

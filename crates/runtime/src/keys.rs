@@ -37,8 +37,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fetcher {
-    /// The active snapshot: it records the unknown `kid`s of tokens by the URL of their issuer's
-    /// keys.
+    /// The active authorizer. For each URL of keys, it records the `kid`s of tokens for which it
+    /// has no key.
     pub current: Arc<ArcSwapOption<Authorizer>>,
     pub events: Sender<KeyEvent>,
     pub status: Arc<Status>,
@@ -126,7 +126,7 @@ impl UrlFetcher {
     async fn fetch_repeatedly(&self) {
         let (url, issuers) = (&self.url, self.issuers.log_value());
         let mut requests = self.fetcher.requests.clone();
-        // The task begins with a fetch.
+        // The task begins with a fetch, which also serves earlier requests.
         requests.mark_unchanged();
         let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;
@@ -162,7 +162,8 @@ impl UrlFetcher {
                 tracing::info!(%url, issuers, kid, "{text}");
             }
             let result = self.fetch().await;
-            // Failed early fetches change nothing: no token makes regular fetches more frequent.
+            // A failed early fetch does not change when the next regular fetch is: tokens must not
+            // make regular fetches more frequent.
             match &result {
                 Ok(_) => failures = 0,
                 Err(_) if !is_early => failures += 1,
@@ -236,8 +237,9 @@ impl UrlFetcher {
         let (send, outcome) = oneshot::channel();
         // Sending fails only when the process stops.
         let _ = self.fetcher.events.send(KeyEvent::Keys(url.clone(), keys, send));
-        // Waiting until the keys are processed keeps a short interval from filling the queue of the
-        // policy thread while it compiles. An error means that the process is stopping.
+        // The task waits until the policy thread has processed the keys. Otherwise fetches with a
+        // short interval could fill the queue of that thread while it compiles. An error means that
+        // the process is stopping.
         match outcome.await.unwrap_or(KeysOutcome::Unchanged) {
             KeysOutcome::Unusable => Err(FetchError::Unusable),
             outcome @ (KeysOutcome::Changed | KeysOutcome::Unchanged) => {

@@ -59,7 +59,7 @@ pub struct DecisionRecord<'a> {
     /// The actor that calls for the user.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) actor: Cow<'a, str>,
-    /// The names of the certificate that is the credentials of the caller or of its actor.
+    /// The names in the client's certificate, if the caller or its actor authenticated with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) certificate: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -84,8 +84,8 @@ pub struct DecisionRecord<'a> {
     /// The query parameters that a decision about a search cluster depends on.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) query: Cow<'a, str>,
-    /// What the conditions of the policy read, but values that other fields have. `None` if they
-    /// read nothing, or did not count for the decision.
+    /// The values that the policy's conditions read, without those that other fields show. `None`
+    /// if there are none, or if the decision was made without conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) condition_inputs: Option<Box<RecordedInputs>>,
     /// Whether a value that the decision depends on is cut, masked or not UTF-8.
@@ -93,7 +93,8 @@ pub struct DecisionRecord<'a> {
     pub(crate) inexact: bool,
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) masked: bool,
-    /// The share of such decisions that is logged, if it is less than all.
+    /// The share of decisions with this outcome (`allowed`, or this reason) that is logged, if it
+    /// is less than 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sampled: Option<f64>,
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -127,14 +128,14 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether the sink takes decisions that allow (`allowed`) or deny.
+    /// Whether the sink takes decisions that allow (if `allowed` is true) or that deny (if false).
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;
         true
     }
 
-    /// Whether decisions are part of traces. Decisions with a recorded span are offered even if
-    /// [`Self::wants`] is false.
+    /// Which decisions have a recorded span; `None` if the sink does not use traces. A decision
+    /// with a recorded span is offered even if [`Self::wants`] is false.
     fn tracing(&self) -> Option<Tracing> {
         None
     }
@@ -144,11 +145,12 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
-/// When a request was complete, and when its last wait ended.
+/// When a request was complete, and when its last wait ended. A request waits for the verification
+/// of its credentials, for example.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// When the request was complete, for the latency. If it is denied because it does not complete
-    /// in time: when its first part was read.
+    /// When the request was complete. The latency counts from here. For a request that is denied
+    /// because the rest of it did not come in time, this is when its first part was read.
     pub arrived: Instant,
     /// When the last wait ended; without a wait, the same as `arrived`.
     pub resumed: Instant,
@@ -208,9 +210,9 @@ impl Received {
         self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
-    /// The same request, whose wait ends now. The expiry of credentials and date math in names of
-    /// indices refer to `resumed_time`, however long a client makes the wait. The latency still
-    /// counts from `arrived`.
+    /// The same request, whose wait ends now. The expiry of credentials, and date math in names of
+    /// indices, are evaluated at `resumed_time`: a client that prolongs the wait gains nothing. The
+    /// latency still counts from `arrived`.
     pub fn resumed_now(self) -> Self {
         Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
@@ -243,7 +245,7 @@ impl<'a> DecisionRecord<'a> {
             .unwrap_or_default();
         let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
         let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
-        // Earlier denials depend on no condition.
+        // Conditions are part of the rules: a denial in an earlier stage depends on none.
         let is_by_rules = reason.is_none_or(|reason| reason.stage() == Stage::Rules);
         let condition_inputs = match authorizer.backend(request.host) {
             Backend::Rules(rules) if is_by_rules => {
@@ -298,8 +300,9 @@ impl<'a> DecisionRecord<'a> {
             record.set_subject(subject);
         }
         let actor = subject.and_then(|subject| subject.actor.as_ref());
-        let has_certificate = actor.and_then(|actor| actor.source) == Some(SourceId::CERTIFICATES);
-        if record.scheme == CERTIFICATE || has_certificate {
+        let actor_has_certificate =
+            actor.and_then(|actor| actor.source) == Some(SourceId::CERTIFICATES);
+        if record.scheme == CERTIFICATE || actor_has_certificate {
             record.set_certificate(authorizer.certificate(request));
         }
         record
@@ -422,11 +425,13 @@ pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext
         .or_else(|| TraceContext::parse(header_value(context.request.headers, TRACEPARENT)))
 }
 
-/// The scheme of a caller with a certificate.
+/// The scheme of a request whose credentials are the client's certificate.
 const CERTIFICATE: &str = "certificate";
 
-/// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may
-/// be credentials without a scheme. A certificate is credentials if it is of a user, or an error.
+/// The scheme of a request's credentials; empty if it has none. An unknown scheme is shown as
+/// `other`, because the word may be a secret that was sent without a scheme. A certificate counts
+/// as credentials if the caller authenticated with it, or if an error in it was the reason for the
+/// denial.
 pub(crate) fn scheme_of(
     authorizer: &Authorizer,
     request: &Request<'_>,

@@ -1,19 +1,18 @@
-//! Histograms of durations. The width of a bucket is at most 1/64 of its durations, fine enough for
-//! high percentiles, and recording is an addition.
+//! Histograms of durations. Recording a duration only adds to two counters.
 //!
-//! One bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. Upper bounds are
-//! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics`
-//! are exact.
+//! There is one bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. So a
+//! bucket is 1 ns wide, or at most 1/64 of its durations: fine enough for high percentiles. Upper
+//! bounds are inclusive, as in Prometheus. Every power of two is a bound, so the few buckets of
+//! `/metrics` are exact.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Counter;
 
-/// Binary logarithm of the number of buckets per power of two.
+/// Each power of two has 2^`FINE` buckets.
 const FINE: u32 = 6;
-/// Binary logarithm of the bound of the last bucket, in nanoseconds. Longer durations are counted
-/// there, too.
+/// The bound of the last bucket is 2^`LAST` nanoseconds. Longer durations are counted there, too.
 const LAST: u32 = 36;
 const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 
@@ -21,6 +20,7 @@ const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 #[derive(Debug)]
 pub struct Recorder {
     counts: Box<[Counter]>,
+    /// The sum of the durations.
     nanoseconds: Counter,
 }
 
@@ -103,8 +103,9 @@ impl FromIterator<Duration> for Distribution {
     }
 }
 
-/// The index of the bucket for a duration: the first whose bound is not below it.
+/// The index of the bucket for a duration: the first bucket whose bound is at least the duration.
 fn bucket(nanoseconds: u64) -> usize {
+    // Bounds are inclusive, and the formula needs exclusive ones: it uses 1 ns less.
     let below = nanoseconds.saturating_sub(1).min((1 << LAST) - 1);
     let shift = (u64::BITS - below.leading_zeros()).saturating_sub(FINE + 1);
     // At most 29 × 64 + 127, the index of the last bucket.

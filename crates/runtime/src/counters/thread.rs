@@ -9,8 +9,8 @@ use policy::model::SourceId;
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
 
-/// Maximum number of keys that are counted separately. There are about thirty reasons for denials,
-/// and twenty pairs of a scheme and a reason for invalid credentials.
+/// Maximum number of keys that are counted; further keys are not counted at all. There are about
+/// thirty reasons for denials, and twenty pairs of a scheme and a reason for invalid credentials.
 const MAX_KEYS: usize = 64;
 
 /// The counters of a worker thread. Aligned, so that two threads never share a cache line.
@@ -20,15 +20,18 @@ pub struct ThreadCounters {
     allowed: Counter,
     denied: CountersByKey<&'static str>,
     errors: [Counter; ErrorKind::ALL.len()],
+    /// Latencies of answers.
     check: Recorder,
     evaluation: Recorder,
     tokens_verified: Counter,
+    // Valid credentials, by scheme:
     basic: Counter,
     bearer: Counter,
     api_key: Counter,
     certificate: Counter,
     /// Invalid credentials by scheme and reason.
     invalid: CountersByKey<(&'static str, &'static str)>,
+    /// Lookups in the credential caches: `local`, `shared` and `missed` of [`CacheLookups`].
     lookups: [Counter; 3],
 }
 

@@ -25,14 +25,16 @@ pub(super) struct LogFile {
     path: Option<PathBuf>,
     /// Size in bytes at which a file is renamed; 0 means never.
     max_size: u64,
+    /// How many renamed files are kept.
     keep: u16,
     /// Whether the file may end within a line, as after a full disk.
     is_torn: bool,
+    /// Whether the process has logged that the file cannot be renamed.
     has_warned: bool,
     loss: LossLog,
 }
 
-/// Says in the log of the process that lines are lost, and that they are written again.
+/// Says in the log of the process when lines begin to be lost, and when writing succeeds again.
 #[derive(Debug)]
 struct LossLog {
     file: PathBuf,
@@ -191,12 +193,13 @@ fn ends_within_a_line(path: &Path) -> bool {
     last.is_some_and(|last| file.read_exact_at(&mut byte, last).is_ok() && byte != *b"\n")
 }
 
-/// Opens a file without waiting: opening a FIFO that nobody reads would otherwise block, and with
-/// it Envoy's main thread. Writing to it may block, on the thread that writes.
+/// Opens a file without waiting. Otherwise, opening a FIFO that nobody reads would block the
+/// calling thread: at the start inside Envoy, that is its main thread. Writing may block, but only
+/// the thread that writes.
 fn append(path: &Path) -> io::Result<File> {
-    let at_once = OFlags::NONBLOCK.bits().cast_signed();
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let file =
-        OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(at_once).open(path);
+        OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(nonblock).open(path);
     let file = file.map_err(|error| {
         // Opening a socket gives the same error.
         let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error())

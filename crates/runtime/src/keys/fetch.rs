@@ -20,11 +20,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/jwk-set+json, application/json");
 
-/// Fetches key sets.
+/// Fetches key sets and inventories.
 #[derive(Clone, Debug, Default)]
 pub struct Client(HttpsClient);
 
-/// Why a key set was not fetched.
+/// Why a key set or an inventory was not fetched, or cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     #[error(transparent)]
@@ -61,32 +61,35 @@ impl FetchError {
 }
 
 impl Client {
-    /// A client that trusts the certificate authorities of this URL.
+    /// A client that trusts the certificate authorities that the policy sets for this URL. If it
+    /// sets none, the same client.
     pub fn for_url(&self, url: &KeyUrl) -> Self {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }
 
-    /// Fetches the key set at this URL, or the key set that the discovery document there names.
-    /// Use a client [`for_url`](Self::for_url).
+    /// Fetches the key set or inventory at this URL, or the key set that the discovery document
+    /// there names. Use a client [`for_url`](Self::for_url).
     ///
     /// # Errors
     /// When the URL is not allowed, or does not give a valid answer within the limits of time and
     /// size. No error shows more of the URL than [`KeyUrl`] does.
     pub async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
-        tokio::time::timeout(TIMEOUT, self.discover(url)).await.unwrap_or(Err(FetchError::Timeout))
+        tokio::time::timeout(TIMEOUT, self.get_or_discover(url))
+            .await
+            .unwrap_or(Err(FetchError::Timeout))
     }
 
-    async fn discover(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+    async fn get_or_discover(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
         let document = self.get(url).await?;
         let Some(issuer) = url.discovery_of() else { return Ok(document) };
-        let keys = discovery::key_set_url(&document, url, issuer)?;
+        let keys_url = discovery::key_set_url(&document, url, issuer)?;
         // The error must say which of the two documents is at fault: the policy names only the
         // first.
-        let fetched = self.get(&keys).await.and_then(|set| match jwks::why_unusable(&set) {
+        let fetched = self.get(&keys_url).await.and_then(|set| match jwks::why_unusable(&set) {
             Some(fault) => Err(FetchError::KeySet(fault)),
             None => Ok(set),
         });
-        fetched.map_err(|error| FetchError::Discovered(keys, Box::new(error)))
+        fetched.map_err(|error| FetchError::Discovered(keys_url, Box::new(error)))
     }
 
     async fn get(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {

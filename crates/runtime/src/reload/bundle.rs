@@ -35,8 +35,8 @@ pub(crate) enum BundleOutcome {
     /// The fetched bundle is active.
     Active,
     NotAccepted,
-    /// The public keys have changed or cannot be read, so an unchanged bundle may now have another
-    /// result: it must be fetched whole.
+    /// The server says that the bundle is unchanged, but its last result does not count: the public
+    /// keys have changed or cannot be read, or processing it panicked. It must be fetched whole.
     FetchAgain,
 }
 
@@ -112,7 +112,7 @@ impl BundleLoader {
                     // Fails only when the process stops.
                     let _ = outcome.send(current.read(|| self.take(&fetched)));
                 }
-                // `BundleFetcher` gets the same request.
+                // `BundleFetcher` is told of a reload separately. No folder is watched for changes.
                 LoadEvent::Reload | LoadEvent::Changed => {}
                 LoadEvent::Stop => return,
             }
@@ -141,8 +141,7 @@ impl BundleLoader {
         if result.is_active() { BundleOutcome::Active } else { BundleOutcome::NotAccepted }
     }
 
-    /// `None` if an unchanged bundle must be fetched again, because the public keys have changed or
-    /// cannot be read.
+    /// `None` if an unchanged bundle must be fetched again: [`BundleOutcome::FetchAgain`] says why.
     fn process(&mut self, fetched: &FetchedBundle) -> Option<BundleResult> {
         if self.active.is_none() {
             self.check_cache();
@@ -224,10 +223,10 @@ impl BundleLoader {
     }
 
     fn activate(&self, bundle: &Bundle) -> bool {
-        let fetched = self.current.lock().fetched.clone();
+        let fetched_keys = self.current.lock().fetched.clone();
         let file = Path::new(&bundle.manifest.policy);
-        let result = compiled_policy::load_from(&bundle.files, file, &fetched);
-        self.current.lock().activate(result, &fetched, &[])
+        let result = compiled_policy::load_from(&bundle.files, file, &fetched_keys);
+        self.current.lock().activate(result, &fetched_keys, &[])
     }
 
     /// Reads the cache, where another rolegate may have stored a newer bundle: from then on no
@@ -281,7 +280,7 @@ impl BundleLoader {
                 // Whether the stored bundle may be replaced.
                 match source.open(stored, &keys) {
                     Ok(stored) => active.check_not_older_than(&Version::new(&stored)).is_ok(),
-                    // Another rolegate, with other keys or sizes, may have stored it.
+                    // Another rolegate, with other public keys or size limits, may have stored it.
                     Err(error) => {
                         let text = "the cached policy bundle is replaced: it is not accepted";
                         tracing::warn!(%error, "{text}");
