@@ -22,8 +22,8 @@ use crate::reload::{BundleOutcome, FetchedBundle, LoadEvent};
 use crate::status::Status;
 use crate::threads::keep_running_task;
 
-/// Limits of the timeout of a fetch. The timeout is the interval, within these limits: by then
-/// there may be a newer bundle.
+/// Limits of the timeout of a fetch. Within these limits, the timeout is the interval between
+/// fetches: after it there may be a newer bundle.
 const MIN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 const ACCEPTED: HeaderValue =
@@ -72,7 +72,7 @@ impl BundleFetcher {
     async fn fetch_repeatedly(&self) {
         let url = &self.source.url;
         let mut requests = self.requests.clone();
-        // The task begins with a fetch.
+        // The task begins with a fetch, which serves all earlier requests.
         requests.mark_unchanged();
         let mut etag = None;
         let mut failures = 0;
@@ -104,8 +104,8 @@ impl BundleFetcher {
     async fn fetch(&self, etag: &mut Option<HeaderValue>) -> Result<(), FetchError> {
         loop {
             let limit = self.source.settings.interval.clamp(MIN_TIMEOUT, MAX_TIMEOUT);
-            let result = timeout(limit, self.get(etag.as_ref())).await;
-            let (fetched, result) = match result.unwrap_or(Err(FetchError::Timeout(limit))) {
+            let answer = timeout(limit, self.get(etag.as_ref())).await;
+            let (fetched, result) = match answer.unwrap_or(Err(FetchError::Timeout(limit))) {
                 Ok(Some(object)) => {
                     *etag = object.etag;
                     (FetchedBundle::Bundle(object.bytes), Ok(()))
@@ -130,7 +130,8 @@ impl BundleFetcher {
 
     /// Fetches the bundle; `None` if it still has this ETag.
     async fn get(&self, etag: Option<&HeaderValue>) -> Result<Option<Object>, FetchError> {
-        // The file system may hang, and this thread also answers probes.
+        // Another thread reads the files with certificates and credentials: their file system may
+        // hang, and this thread also answers probes.
         let source = self.source.clone();
         let access = tokio::task::spawn_blocking(move || source.access()).await;
         let access = access.map_err(|error| FetchError::Thread(error.to_string()))??;

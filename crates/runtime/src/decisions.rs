@@ -1,10 +1,12 @@
 //! The decision log: a line of JSON per decision, with the user, the request and the answer.
 //!
 //! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of
-//! [`Lines`] before it answers. So no request ever waits for the reader.
+//! [`Lines`] before it answers. If the queue is full, the line is dropped. So no request ever waits
+//! for the reader of the log.
 //!
-//! A line has no credentials. Of the headers it has `x-request-id` and the trace, of the query the
-//! part that decides about a request to a search cluster, and what conditions read of both.
+//! A line has no credentials. It has only these parts of the headers: `x-request-id`, the trace and
+//! what conditions read. It has only these parts of the query: what decides about a request to a
+//! search cluster, and what conditions read.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -57,7 +59,7 @@ impl Decisions {
         Self { settings, masks, counts, lines, exported, spans, tracing, denials }
     }
 
-    /// Opens the file of the log and starts its thread, unless no decision is written to a file.
+    /// Opens the file of the log and starts its thread, if decisions are written to a file.
     pub(crate) fn open_file(&mut self) -> io::Result<Option<Writer>> {
         if !self.settings.writes() {
             return Ok(None);
@@ -87,8 +89,9 @@ impl Decisions {
         }
     }
 
-    /// Whether to make a line for a decision. Counts a decision that gets none. Decided before the
-    /// line is made: even masking it costs more than the decision.
+    /// Whether to make a line for a decision. Counts a decision that sampling leaves out, or for
+    /// which no queue has room. This is checked before the line is made, because even masking the
+    /// line costs more than the decision.
     fn admit(&self, reason: Option<&str>) -> bool {
         if !self.logs(reason.is_none()) {
             return false;

@@ -47,11 +47,12 @@ const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Work for the `policy-load` thread.
 #[derive(Debug)]
 pub(crate) enum LoadEvent {
-    /// Something has changed in a folder of the policy. Sent once for any number of changes, until
-    /// the thread has taken them.
+    /// Something has changed in a folder of the policy. Further changes are not sent until the
+    /// thread has taken this event.
     Changed,
     Reload,
-    /// The result of fetching the policy bundle. The sender takes the outcome.
+    /// The result of fetching the policy bundle. The thread sends the outcome back through the
+    /// channel.
     Bundle(FetchedBundle, oneshot::Sender<BundleOutcome>),
     Stop,
 }
@@ -59,7 +60,8 @@ pub(crate) enum LoadEvent {
 /// Work for the `policy` thread.
 #[derive(Debug)]
 pub(crate) enum KeyEvent {
-    /// Keys that were fetched from a URL, changed or not. The sender takes the outcome.
+    /// Keys that were fetched from a URL, changed or not. The thread sends the outcome back through
+    /// the channel.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<KeysOutcome>),
     Stop,
 }
@@ -67,14 +69,16 @@ pub(crate) enum KeyEvent {
 /// The handle to the threads that keep the active policy current. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct ReloadThreads {
+    /// Sends to the `policy-load` thread.
     pub(crate) loads: Sender<LoadEvent>,
+    /// Sends to the `policy` thread.
     pub(crate) keys: Sender<KeyEvent>,
     pub(crate) key_urls: watch::Receiver<KeyUrls>,
     /// The source of the policy bundle, if the policy is fetched as a bundle.
     pub(crate) bundle: Option<Arc<BundleSource>>,
 }
 
-/// Names the parts of a policy that have no effect where it is used: a text for each.
+/// Returns a text for each part of a policy that has no effect in the process that uses the policy.
 pub type PolicyNotices = fn(&Authorizer) -> Vec<String>;
 
 /// A policy that was loaded once, before the threads start.
@@ -148,14 +152,14 @@ impl Reloader {
             Loader::Files(_) => None,
             Loader::Bundle(loader) => Some(loader.source.clone()),
         };
-        let loaded = current.clone();
+        let current_for_load = current.clone();
         let load = move || {
             let run = || match &mut loader {
                 Loader::Files(loader) => loader.run(&load_events),
                 Loader::Bundle(loader) => loader.run(&load_events),
             };
             keep_running("loading the policy", run, |panic, pause| {
-                loaded.report_panic(panic, pause)
+                current_for_load.report_panic(panic, pause)
             });
         };
         let take_keys = move || {
@@ -194,7 +198,7 @@ fn keep_current(current: &SharedPolicy, events: &Receiver<KeyEvent>) {
 /// hash (19 MiB), or of a replaced policy, stayed resident for ever: 43 MiB instead of 23 MiB after
 /// one password (2026-11-21).
 fn give_memory_back() {
-    // An allocation of its own pages, none of which is touched.
+    // This allocation has pages of its own. None of them is touched.
     drop(black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 

@@ -28,8 +28,8 @@ use samples::Samples;
 const MAX_BYTES: usize = 4 << 20;
 /// Slots of the queue, allocated at the start.
 const SLOTS: usize = 8192;
-/// How long the thread sleeps once the queue is empty: waking a thread that waits costs the sender
-/// a system call.
+/// How long the thread sleeps once the queue is empty. A sender needs a system call to wake a
+/// thread that waits for the queue, but none while the thread sleeps.
 const PAUSE: Duration = Duration::from_millis(20);
 
 pub(crate) struct Shadow {
@@ -62,7 +62,7 @@ impl Shadow {
         Ok(Self { queue, waiting, candidate, stats })
     }
 
-    /// Queues a decided request, or drops it. It never blocks, and contains a panic.
+    /// Queues a decided request, or drops it. It never blocks, and catches a panic.
     pub(crate) fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         if self.waiting.load(Ordering::Relaxed) >= MAX_BYTES {
             return self.stats.count_dropped();
@@ -140,7 +140,7 @@ impl ShadowStats {
         Self { status, compared: Default::default(), dropped: AtomicU64::default() }
     }
 
-    /// The number of requests by result. Each result is listed.
+    /// The number of requests by result. Results without requests are listed, too.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let counts = self.compared.iter().map(|count| count.load(Ordering::Relaxed));
         Self::RESULTS.into_iter().zip(counts)
@@ -191,11 +191,11 @@ impl Comparison {
 
 /// Runs `work`, and counts a panic. Returns whether `work` finished.
 fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
-    let ended = catch("comparing a request", work).is_ok();
-    if !ended {
+    let finished = catch("comparing a request", work).is_ok();
+    if !finished {
         stats.count(Difference::Error);
     }
-    ended
+    finished
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Worker threads take its lock only until all required keys and the
-/// inventory have been loaded once: a writer of idle priority may be preempted while it holds it.
+/// The status that threads share. A writer of low priority may be preempted while it holds the
+/// lock. So worker threads take the lock only until all required keys and the inventory have been
+/// loaded once.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -143,7 +144,7 @@ pub struct PolicyFacts {
 }
 
 impl PolicyFacts {
-    /// Counts a failed load. `since` starts a failure, unless the files failed to load before.
+    /// Counts a failed load. The failure starts at `since`, unless it has started before.
     pub(crate) fn count_failure(&mut self, since: Instant) {
         self.failures += 1;
         self.failing_since.get_or_insert(since);
@@ -311,7 +312,8 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether all keys, the inventory and the bundle are active, or a first fetch has failed.
+    /// Whether the first fetch of everything has ended, with success or not: of the keys of each
+    /// URL, of the inventory and of the bundle.
     pub fn all_tried(&self) -> bool {
         let mut fetched = self.keys.values().chain(&self.inventory);
         self.bundle.as_ref().is_none_or(|bundle| bundle.last.is_some())

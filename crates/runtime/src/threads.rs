@@ -31,14 +31,15 @@ pub enum Priority {
     /// The priority of a worker thread.
     Normal = 0,
     /// For hashing passwords: a third of the weight of a worker thread. A worker thread that wakes
-    /// up preempts it at once, but a thread of equal weight only at the end of its time slice: the
-    /// p99 of the delay is 3.8 ms at niceness 0, 0.12 ms at 5 and 0.10 ms at 10 (Linux 6.18,
-    /// November 2026). At 10, first sign-ins would get a tenth of a busy processor, and a slow hash
-    /// would take longer than clients wait.
+    /// up preempts this thread at once. If both had the same weight, the worker thread would wait
+    /// until the end of this thread's time slice. The p99 of its wait is 3.8 ms if this thread has
+    /// niceness 0, 0.12 ms at 5 and 0.10 ms at 10 (Linux 6.18, November 2026). At 10, first
+    /// sign-ins would get a tenth of a busy processor, and a slow hash would take longer than
+    /// clients wait.
     Hashing = 5,
     /// For loading policies and for the console: a tenth of the weight of a worker thread. At
-    /// niceness 19, requests that use all processors would leave a load one or two per cent of a
-    /// processor, and a revoked permission would stay active for minutes.
+    /// niceness 19, loading a policy would get one or two per cent of a processor while requests
+    /// use all processors. A revoked permission would then stay active for minutes.
     Background = 10,
     /// For comparisons that may be dropped: 1/68 of the weight of a worker thread.
     Lowest = 19,
@@ -60,7 +61,8 @@ impl Priority {
     fn set(self) {}
 }
 
-/// Starts a thread in the caller's span. The caller has normal priority, which its threads inherit.
+/// Starts a thread in the caller's span. The caller must have normal priority: the thread inherits
+/// the caller's niceness, and adds that of `priority`.
 pub fn spawn<T: Send + 'static>(
     name: impl Into<String>,
     priority: Priority,
@@ -202,7 +204,7 @@ pub fn show_only_the_place() {
     }));
 }
 
-/// The place of a panic, for a panic hook. [`catch`] takes it from here.
+/// Returns the place of a panic, for a panic hook. Also keeps the place for [`catch`].
 pub fn record_place(panic: &PanicHookInfo<'_>) -> String {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     // Fails while the thread ends.

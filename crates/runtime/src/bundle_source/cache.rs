@@ -48,7 +48,8 @@ impl Cache {
     ) -> io::Result<bool> {
         if !self.folder.exists() {
             fs::create_dir_all(&self.folder)?;
-            // If a volume was to be mounted there, the folder is lost with the container.
+            // The log tells that the folder is new: if a volume should have been mounted there, the
+            // folder will be lost with the container.
             let folder = self.folder.display();
             tracing::info!(%folder, "the folder of `bundle-cache` did not exist: created");
         }
@@ -67,20 +68,20 @@ impl Cache {
         let _ = fs::remove_file(&new);
         write_new(&new, bytes)
             .and_then(|()| fs::rename(&new, &self.file))
-            // As on a full disk.
+            // The file may be incomplete, as on a full disk.
             .inspect_err(|_| _ = fs::remove_file(&new))?;
         Ok(true)
     }
 
     /// Waits until no other process, on any machine, stores a bundle in this folder. Dropping the
-    /// file releases the lock. A suspended process holds it for ever, so the caller limits the
-    /// time.
+    /// returned file releases the lock. A suspended process holds the lock for ever, so a caller of
+    /// [`Self::store`] must limit the time.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
         let file =
             File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        // Some network file systems have no locks. The stored bundle is still read just before it
-        // is replaced.
+        // Some network file systems have no locks. There, a newer bundle is protected only because
+        // the stored bundle is read just before it is replaced.
         if let Err(error) = file.lock() {
             tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
         }

@@ -1,7 +1,8 @@
 //! A bundle that is an object in a store: Amazon S3, Google Cloud Storage or Azure Blob Storage.
 //!
 //! `object_store` makes the requests, with credentials that it finds where the SDK of each cloud
-//! does; [`Connector`] sends them. It tries nothing again: `bundles` decides when to fetch.
+//! does; [`Connector`] sends them. Neither sends a failed request again: `bundles` decides when to
+//! fetch.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,7 +54,7 @@ pub(crate) struct Object {
 }
 
 impl BundleObject {
-    /// The object at this URL; `None` if a file server has it.
+    /// The object at this URL; `None` if it is an `https:` or `http:` URL, of a file server.
     ///
     /// # Errors
     /// The fault of the URL, and how to fix it. Neither text shows a part of the URL.
@@ -222,7 +223,8 @@ fn from_environment<B, K: std::str::FromStr>(
     builder
 }
 
-/// An endpoint that is no URL would panic in the first request.
+/// Checks the endpoint that the variable `name` sets. An endpoint that is no URL would cause a
+/// panic in the first request.
 fn check_endpoint(name: &str, url: Option<String>) -> Result<(), StoreError> {
     match url.and_then(|url| KeyUrl::from(url.as_str()).fault()) {
         Some((fault, help)) => Err(StoreError(format!("`{name}`: {fault}: {help}"))),

@@ -81,8 +81,9 @@ impl Masks {
         record.inexact |= record.masked;
     }
 
-    /// A path with `*` in place of its masked segments, or only `*` if another interpretation of
-    /// the path has masked segments. `None` if nothing is masked.
+    /// The path with `*` in place of its masked segments; `None` if nothing is masked. Only `*` if
+    /// the path is invalid or has dot segments, or if another interpretation of it would still show
+    /// a masked segment.
     pub(crate) fn path(&self, method: &str, path: &str) -> Option<String> {
         if self.paths.is_empty() || path.is_empty() {
             return None;
@@ -98,14 +99,14 @@ impl Masks {
             }
         }
         let masked = segments.join("/");
-        if self.has_hidden(method, &masked) {
+        if self.shows_masked(method, &masked) {
             return Some(HIDDEN.to_owned());
         }
         (!hidden.is_empty()).then_some(masked)
     }
 
     /// Whether an interpretation has a masked segment that is not replaced.
-    fn has_hidden(&self, method: &str, path: &str) -> bool {
+    fn shows_masked(&self, method: &str, path: &str) -> bool {
         let mut buffers = Buffers::default();
         let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)
         else {
@@ -120,7 +121,8 @@ impl Masks {
 
     /// The indices of the masked segments of this path.
     fn hidden(&self, path: &str) -> Vec<usize> {
-        // A search cluster decodes segments. A canonical path is the same decoded.
+        // The masks see decoded segments, because a search cluster decodes segments. Decoding does
+        // not change a canonical path.
         let (indices, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
             .split('/')
             .enumerate()

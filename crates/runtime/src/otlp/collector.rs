@@ -28,8 +28,8 @@ const PORT: u16 = 4317;
 /// Maximum size of a file with certificates, in bytes.
 const MAX_CA_FILE: usize = 1 << 20;
 
-/// The service of a collector for a signal. It connects with the first request, and after a
-/// failure.
+/// The client of a collector's service for one signal. It connects for the first request, and for
+/// the next request after a failure.
 #[derive(Debug)]
 pub(super) struct Collector {
     settings: OtlpSettings,
@@ -40,8 +40,7 @@ pub(super) struct Collector {
 
 type GrpcClient = Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>;
 
-/// A request to export spans or log records: the services of both have requests with these field
-/// numbers.
+/// A request to export spans or log records. Both kinds of requests have the same field numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ExportRequest {
     #[prost(message, optional, tag = "1")]
@@ -106,8 +105,8 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
 
 impl Collector {
     /// # Errors
-    /// When the endpoint is not a URL of a collector. The error does not show the endpoint, which may
-    /// have a password.
+    /// When the endpoint is not a URL of a collector. The error does not show the endpoint, which
+    /// may have a password.
     pub(super) fn new(signal: Signal, settings: &OtlpSettings) -> Result<Self, LoadError> {
         let origin = origin(settings.endpoint.as_deref().unwrap_or_default()).ok_or_else(|| {
             LoadError::Setting(format!(
@@ -120,8 +119,9 @@ impl Collector {
         Ok(Self { settings: settings.clone(), origin, method, grpc: None })
     }
 
-    /// Sends a request. Returns how many of its records are rejected, and why: the services of both
-    /// signals answer with these field numbers.
+    /// Sends a request. Returns how many of its records are rejected, and why. The answer about
+    /// spans has the same field numbers as the answer about log records, so it is read as the
+    /// latter.
     ///
     /// # Errors
     /// When the collector does not accept the request, or a file cannot be used. No error shows a
@@ -195,7 +195,7 @@ impl Collector {
     }
 }
 
-/// The file may be mended while the process runs.
+/// The batch is sent again: the file that cannot be used may be corrected while the process runs.
 impl From<LoadError> for SendError {
     fn from(error: LoadError) -> Self {
         Self { reason: error.to_string(), retry: Retry::Always }
@@ -237,7 +237,8 @@ impl SendError {
     }
 }
 
-/// Whether the collector says that it recovers, so that the request may be sent again.
+/// Whether the error has a `RetryInfo`: the collector will recover, and the request may be sent
+/// again.
 fn has_retry_info(status: &Status) -> bool {
     const NAME: &[u8] = b"google.rpc.RetryInfo";
     status.details().windows(NAME.len()).any(|name| name == NAME)
@@ -252,7 +253,8 @@ fn without_goaway(mut reason: String, sends_headers: bool) -> String {
     reason
 }
 
-/// The URL without a path, with a port.
+/// The endpoint with its port. `None` if it is not an `http:` or `https:` URL, or if it has a path,
+/// a query or credentials.
 fn origin(endpoint: &str) -> Option<Uri> {
     let uri = Uri::from_str(endpoint).ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);

@@ -1,5 +1,5 @@
-//! Sends the requests of `object_store` with the HTTP client of this crate: over `https:`, or
-//! `http:` on a loopback address and to the metadata services of clouds.
+//! Sends the requests of `object_store` with the HTTP client of this crate, over `https:`. Only
+//! loopback addresses and the metadata services of clouds may be asked over plain `http:`.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl HttpService for Connector {
                     }
                     error @ (HttpsError::Address
                     | HttpsError::Roots(_)
-                    | HttpsError::Unreachable(_)) => no_answer(&host, &error),
+                    | HttpsError::Unreachable(_)) => host_error(&host, &error),
                 })
             }))
         }))
@@ -73,7 +73,7 @@ impl Connector {
         let host = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let is_metadata = is_metadata(uri);
         if !is_metadata && !is_allowed(uri) {
-            return Err(no_answer(&host, &HttpsError::Address));
+            return Err(host_error(&host, &HttpsError::Address));
         }
         let body = body.collect().await.map_err(|error| StoreError(error.to_string()))?;
         let request = Request::from_parts(head, Full::new(body.to_bytes()));
@@ -81,7 +81,7 @@ impl Connector {
             let answer = self.ask_metadata(&host, request).await?;
             return Ok((host, answer));
         }
-        let answer = self.https.send(request).await.map_err(|error| no_answer(&host, &error))?;
+        let answer = self.https.send(request).await.map_err(|error| host_error(&host, &error))?;
         if answer.status().is_success() || answer.status() == StatusCode::NOT_MODIFIED {
             return Ok((host, answer));
         }
@@ -128,7 +128,7 @@ fn is_metadata(uri: &Uri) -> bool {
     uri.scheme_str() == Some("http") && is_known
 }
 
-fn no_answer(host: &str, error: &HttpsError) -> StoreError {
+fn host_error(host: &str, error: &HttpsError) -> StoreError {
     StoreError(format!("`{host}`: {error}"))
 }
 
