@@ -13,7 +13,7 @@ use policy::model::{ClaimPath, Piece};
 use crate::subjects::{subject_named, subject_of_claims};
 use crate::{ExplainedSubject, Explainer};
 
-/// Claims that every token may have, and those that say that others are elsewhere.
+/// Claims that every token may have, and claims that say that other claims are elsewhere.
 const REGISTERED: [&str; 10] = [
     "iss",
     "sub",
@@ -85,7 +85,8 @@ impl Explainer<'_> {
     }
 }
 
-/// The names of the claims that a policy reads, without what is in them; `None` if it may read any.
+/// The names of the claims that a policy reads; `None` if it may read any claim. A claim inside
+/// another claim is not listed.
 fn read_claims(policy: &Policy) -> Option<BTreeSet<String>> {
     if policy.search.is_some() {
         return None;

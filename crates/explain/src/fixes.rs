@@ -1,9 +1,9 @@
 //! The smallest changes of a policy that would allow a denied request, each with what else it would
 //! allow, and to whom.
 //!
-//! `edit` writes a change into the text of the policy. The changed text is then loaded and asked:
-//! what does not allow the request is not proposed. `extent` says what else it allows, and orders
-//! the proposals by that. Nothing is written to a file.
+//! `edit` writes a change into the text of the policy. The changed policy is then loaded, and
+//! decides about the request. A change that does not allow the request is not proposed. `extent`
+//! says what else a change allows, and orders the proposals by that. No file is written.
 
 mod edit;
 mod extent;
@@ -32,7 +32,7 @@ use extent::Extent;
 
 /// The maximum number of proposals.
 const MAX_PROPOSALS: usize = 3;
-/// The maximum number of roles that are tried, for each kind of change: each is compiled.
+/// The maximum number of roles that are tried, for each kind of change. Each try compiles a policy.
 const MAX_ROLES: usize = 4;
 /// The maximum number of the caller's groups that are tried.
 const MAX_GROUPS: usize = 3;
@@ -40,9 +40,10 @@ const MAX_GROUPS: usize = 3;
 /// What would allow a denied request.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Fixes {
-    /// What must be so first. No change is then proposed: a person must decide.
+    /// What is needed before a change of the policy can help. If there is anything, no change is
+    /// proposed: a person must decide.
     pub needed: Vec<String>,
-    /// Changes of the policy, first the change that allows the least else.
+    /// Changes of the policy. The change that allows the least besides the request comes first.
     pub proposals: Vec<Proposal>,
 }
 
@@ -61,8 +62,8 @@ pub struct Proposal {
     pub added: Vec<String>,
     /// The other callers who may then make the request, as `who-can` lists them.
     pub lets_in: Vec<Callers>,
-    /// All that is then allowed and was not, as `diff` describes it; `None` if the policies are too
-    /// complex to compare.
+    /// All that the change allows and the policy does not, as `diff` describes it; `None` if the
+    /// policies are too complex to compare.
     pub granted: Option<Vec<Change>>,
     #[serde(skip)]
     edit: Edit,
@@ -222,7 +223,8 @@ impl Explainer<'_> {
         let lets_in = extent::others(after.callers, &before.callers, &subject.user);
         let diff = review::diff(self.policy(), &changed.loaded().policy).ok();
         let granted = diff.map(|diff| diff.changes);
-        // It lets nobody in whom the policy knows, such as a group that no source gives.
+        // The change allows nothing for any caller that the policy can have. For example, it is a
+        // grant to a group that no source gives.
         if granted.as_ref().is_some_and(Vec::is_empty) {
             return None;
         }
@@ -248,7 +250,7 @@ fn describe_untrue(condition: &ExplainedCondition) -> String {
     format!("`{condition}` of {of}, of which {} {verb} not true", untrue.join(" and "))
 }
 
-/// What must be so before a change of the policy could help; `None` if a change could.
+/// What is needed before a change of the policy can help; `None` if a change can help now.
 fn needed(explanation: &Explanation) -> Option<String> {
     let Some(name) = explanation.reason else {
         return Some("nothing: the request is allowed".to_owned());
@@ -316,11 +318,11 @@ fn helping_roles<'p>(
                 is_for(rule, method, host) && has_path(rule, path.as_bytes(), Some(subject))
             })
         });
-        let with: BTreeSet<RoleId> =
+        let with_rule: BTreeSet<RoleId> =
             matching.flat_map(|(role, _)| extending.with_extending(role)).collect();
         helping = Some(match helping {
-            Some(helping) => helping.intersection(&with).copied().collect(),
-            None => with,
+            Some(helping) => helping.intersection(&with_rule).copied().collect(),
+            None => with_rule,
         });
     }
     let helping = helping.into_iter().flatten().map(|id| (id, policy.roles.at(id)));
@@ -334,12 +336,12 @@ fn helping_roles<'p>(
 
 /// The number of `allow` rules of a role and of those that it extends.
 fn count_rules(policy: &Policy, role: RoleId) -> usize {
-    let (mut roles, mut to_visit) = (BTreeSet::from([role]), vec![role]);
+    let (mut found, mut to_visit) = (BTreeSet::from([role]), vec![role]);
     let mut count = 0;
     while let Some(id) = to_visit.pop() {
         let role = policy.roles.at(id);
         count += role.allow.len();
-        to_visit.extend(role.extends.iter().copied().filter(|extended| roles.insert(*extended)));
+        to_visit.extend(role.extends.iter().copied().filter(|extended| found.insert(*extended)));
     }
     count
 }
@@ -348,12 +350,12 @@ fn count_rules(policy: &Policy, role: RoleId) -> usize {
 fn rule_text(explanation: &Explanation, has_host: bool) -> Option<String> {
     let method = Some(&*explanation.method).filter(|method| is_method(method))?;
     let host = explanation.host.as_deref().filter(|host| has_host && !host.is_empty());
-    // Two interpretations may be the same path of a rule: `%3A` and `:`.
+    // Two interpretations of the path, such as with `%3A` and with `:`, may be the same in a rule.
     let paths = BTreeSet::from_iter(explanation.paths.iter().map(|path| written(path)));
     let paths = Vec::from_iter(paths);
     Some(match (host, &*paths) {
         (None, [path]) => quoted(&format!("{method} {path}")),
-        // The short form takes a host of one label for a path.
+        // In the short form, a host without a dot would be read as a path.
         (Some(host), [path]) if host.contains('.') && path.starts_with('/') => {
             quoted(&format!("{method} {host}{path}"))
         }

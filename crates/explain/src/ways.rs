@@ -15,11 +15,11 @@ use policy::pattern::{Pattern, PatternSubject, PlaceholderIndices, Scope};
 
 use crate::rules::in_order;
 
-/// The maximum number of ways that are told apart. Roles that extend each other, each with a
-/// condition, have more ways than there are roles.
+/// The maximum number of ways that are kept apart. A role can be reached by many chains of roles
+/// that extend it. If these roles have conditions, each chain is a way of its own.
 const MAX_WAYS: usize = 8;
 
-/// Conditions of which one must hold, beyond [`MAX_WAYS`].
+/// The text of the clause that stands for all ways if there are more than [`MAX_WAYS`].
 const MANY: &str = "one of more than 8 sets of conditions";
 
 /// Alternatives. Without any, a rule never counts.
@@ -29,7 +29,8 @@ pub(crate) struct Ways(Vec<Way>);
 /// Conditions that hold together. Without any, a rule always counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
-    /// The host and path of the rule that match, if conditions of roles or grants depend on it.
+    /// The place where the rule matches. `None` if it is not known, or if no condition of a role or
+    /// of a grant reads it.
     place: Option<Arc<Place>>,
     clauses: Vec<Clause>,
 }
@@ -42,11 +43,13 @@ struct Clause {
     expression: Arc<Expression>,
 }
 
-/// A path of a request, and the placeholders of the rule that matches.
+/// Where a rule matches: a path of a request, and the placeholders of the rule's patterns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     path: Vec<u8>,
+    /// The placeholders of the pattern that matches the path.
     in_path: PlaceholderIndices,
+    /// The placeholders of the scope that matches the host.
     in_host: PlaceholderIndices,
 }
 
@@ -65,7 +68,8 @@ pub(crate) enum Position {
     Last,
 }
 
-/// Clauses are equal if they have the same text: a policy gives each text one meaning.
+/// Clauses are equal if they have the same text. At one place, a text has one meaning in a policy.
+/// [`Clause::has_one_meaning`] says whether it also has the same meaning at every other place.
 impl PartialEq for Clause {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -116,14 +120,17 @@ impl Given<'_> {
     pub(crate) fn has(&self, variable: &Attribute) -> bool {
         let place = Place::default();
         let known = KnownInputs { inputs: self.inputs(&place), unknown: self.unknown };
-        // They may be given of a caller whose source is not known.
+        // The claims of a caller may be given although its source is not known.
         let has_claims = *variable == Attribute::Claims
             && self.caller.is_some_and(|caller| matches!(caller.claims, CallerClaims::Known(_)));
         has_claims || variable.kind() == VariableKind::Target || known.has(variable)
     }
 
-    /// What is left of a clause of a rule with this effect; `None` if the rule never counts.
-    /// `Some(None)`: nothing is left.
+    /// Evaluates a clause, as far as what it reads is known, for a rule with this effect. A fault
+    /// counts as false for an `allow` rule, and as true for a `deny` rule.
+    /// * `None`: the clause never holds, so the rule never counts.
+    /// * `Some(None)`: the clause always holds.
+    /// * `Some(Some(_))`: what is left of the clause.
     fn reduce(
         &self,
         clause: &Clause,
@@ -162,7 +169,8 @@ impl Given<'_> {
 }
 
 impl Place {
-    /// The places of a request at which a rule matches: for a user, or for everybody.
+    /// The places at which a rule matches a request. Without a `user`: at which it matches for
+    /// everybody.
     pub(crate) fn all(
         rule: &Rule,
         host: &[u8],
@@ -203,6 +211,7 @@ impl Ways {
     }
 
     /// The ways in which a rule counts, at places where it matches, for callers who have its role.
+    /// With `keeps_place` each way has its place, for the conditions of roles and grants.
     pub(crate) fn at_places(
         (rule, effect): (&Rule, Effect),
         places: Vec<Arc<Place>>,
@@ -232,7 +241,7 @@ impl Ways {
         self.0.iter().any(|way| way.clauses.is_empty())
     }
 
-    /// Adds a way, unless another way has fewer conditions.
+    /// Adds a way, unless another way includes it. Removes the ways that it includes.
     fn add(&mut self, way: Way) {
         if self.0.iter().any(|w| w.includes(&way)) {
             return;
@@ -240,7 +249,7 @@ impl Ways {
         self.0.retain(|w| !way.includes(w));
         self.0.push(way);
         if self.0.len() > MAX_WAYS {
-            // Nothing is known of a part that stands for a value which is not at hand.
+            // No cached value has this index, so the condition is never decided.
             let many =
                 Clause { text: MANY.into(), expression: Expression::Cached(usize::MAX).into() };
             self.0 = vec![Way { place: None, clauses: vec![many] }];
@@ -270,7 +279,8 @@ impl Ways {
         ways
     }
 
-    /// What is left of the ways.
+    /// The ways, with what is left of their conditions for these inputs. Ways in which a rule with
+    /// this effect never counts are left out.
     pub(crate) fn reduced(&self, effect: Effect, given: &Given<'_>) -> Self {
         let mut ways = Self::default();
         for Way { place, clauses } in &self.0 {
@@ -285,8 +295,8 @@ impl Ways {
         ways
     }
 
-    /// Without the places that its conditions no longer need, and so without ways that others
-    /// include.
+    /// The ways, each without its place if its conditions do not read it. Ways that only differed
+    /// in their places become one.
     pub(crate) fn without_places(&self) -> Self {
         let mut ways = Self::default();
         for Way { place, clauses } in &self.0 {
@@ -297,7 +307,8 @@ impl Ways {
         ways
     }
 
-    /// These ways, without those in which a way of `denied` certainly holds, too.
+    /// These ways, without those that are certainly denied: they have all conditions of a way of
+    /// `denied`, and those conditions mean the same at every place.
     pub(crate) fn unless_denied(&self, denied: &Self) -> Self {
         let certain = denied.0.iter().filter(|way| way.clauses.iter().all(Clause::has_one_meaning));
         let certain: Vec<&Way> = certain.collect();
@@ -308,7 +319,8 @@ impl Ways {
         Self(ways.cloned().collect())
     }
 
-    /// The conditions of each way, unless other ways include it.
+    /// The conditions of each way, as text. A way is left out if it has all conditions of a way of
+    /// `unless`.
     pub(crate) fn conditions(&self, unless: &Self) -> Vec<String> {
         let ways =
             self.0.iter().filter(|way| !unless.0.iter().any(|w| way.clauses_include(&w.clauses)));
@@ -324,14 +336,14 @@ impl Ways {
         found
     }
 
-    /// The condition; `None` if there is none.
+    /// The condition, as text; `None` if the rule always counts, or never.
     pub(crate) fn condition(&self) -> Option<String> {
         (!self.is_always() && !self.is_never()).then(|| self.to_string())
     }
 }
 
 impl Way {
-    /// This way with a further condition; `None` if it is never open.
+    /// This way with a further condition; `None` if a rule then never counts.
     fn under(
         &self,
         clause: &Clause,
@@ -350,7 +362,8 @@ impl Way {
         Some(way)
     }
 
-    /// Whether this is open wherever the other is.
+    /// Whether a rule that counts in the other way also counts in this way: the place is the same,
+    /// and this way has only conditions of the other.
     fn includes(&self, other: &Self) -> bool {
         self.place == other.place && other.clauses_include(&self.clauses)
     }
@@ -373,9 +386,9 @@ impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, Clause { text, expression }) in self.clauses.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { " && " })?;
-            let is_loose = matches!(**expression, Expression::Conditional(_))
+            let binds_loosely = matches!(**expression, Expression::Conditional(_))
                 || matches!(**expression, Expression::Or(..)) && self.clauses.len() > 1;
-            if is_loose && text.contains(' ') {
+            if binds_loosely && text.contains(' ') {
                 write!(f, "({text})")?;
             } else {
                 f.write_str(text)?;
@@ -391,7 +404,8 @@ pub(crate) fn reads_roles(policy: &Policy) -> bool {
     conditions.any(|when| when.expression.attributes().contains(&&Attribute::Roles))
 }
 
-/// A rule without a condition that its placeholders stand for: the rule shows it itself.
+/// The rule, without its condition if that only checks placeholders for claims. The patterns of the
+/// rule show these placeholders, so the condition need not be shown.
 pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
     let shown = rule.when.as_ref().filter(|when| !is_of_placeholders(&when.expression));
     Rule { when: shown.cloned(), ..rule.clone() }
@@ -405,7 +419,8 @@ fn is_of_placeholders(expression: &Expression) -> bool {
     }
 }
 
-/// The ways in which a caller with the role of a rule has the rule.
+/// The ways in which a rule counts for a caller who has its role. Variables of the path and of the
+/// rule stay unknown.
 pub(crate) fn ways_with_role(
     (role, rule, effect): (&Role, &Rule, Effect),
     given: &Given<'_>,
@@ -421,8 +436,8 @@ pub(crate) fn ways_with_role(
 /// A role, and the condition of the grant by which somebody has it.
 pub(crate) type GivenRole<'p> = (RoleId, Option<&'p Condition>);
 
-/// The ways in which a caller with these roles has them and those that they extend, for rules with
-/// this effect at this place.
+/// For each of these roles, and for each role that they extend: the ways in which a caller has it.
+/// They apply to rules with this effect, at this place.
 pub(crate) fn ways_of_roles(
     policy: &Policy,
     roles: &[GivenRole<'_>],
@@ -452,7 +467,7 @@ pub(crate) fn ways_of_roles(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) attribute: Attribute,
-    /// As a condition has it.
+    /// Its text in a condition.
     pub(crate) text: String,
 }
 

@@ -27,7 +27,8 @@ pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
 /// What a caller may do. A request is allowed if an `allow` rule matches, and no `deny` rule.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WhatCan {
-    /// Why every request of this caller gets 401, by name. Such a caller has no roles and no rules.
+    /// If every request of this caller gets 401: the name of the reason. Such a caller has no roles
+    /// and no rules.
     pub reason: Option<&'static str>,
     /// The same reason in words.
     pub because: Option<String>,
@@ -58,7 +59,8 @@ pub struct CallerRule {
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,
-    /// The condition under which it counts for the caller, if any, without what the question names.
+    /// The condition under which it counts for the caller, if any. Parts that the given caller and
+    /// request already decide are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The sources of the users for whom `{user.id}` in its paths can match.
@@ -74,15 +76,15 @@ impl Explainer<'_> {
     }
 
     /// Like [`Self::what_can`], for requests from this client and with these headers, on any host.
-    /// They decide conditions.
+    /// Conditions are evaluated for this client and these headers.
     #[must_use]
     pub fn what_can_with(self, request: &Request<'_>, subject: Option<&Subject>) -> WhatCan {
         self.what_rules_allow(subject, request, |_| true)
     }
 
-    /// What this caller may do on this host: according to the roles of the search cluster if it
-    /// decides about the host, otherwise to the rules for the host. On a search cluster the caller
-    /// also has `cluster_roles`. The client and the headers of the request decide conditions.
+    /// What this caller may do on this host. On the host of a search cluster, the roles of the
+    /// cluster decide, and the caller also has `cluster_roles`. On any other host, the rules for it
+    /// decide. Their conditions are evaluated for the client and the headers of the request.
     #[must_use]
     pub fn what_can_on(
         self,
@@ -182,8 +184,9 @@ fn reference_caller(subject: Option<&Subject>) -> reference::Caller<'_> {
     }
 }
 
-/// Whether a request of the caller can match: a pattern with `{user}` or `{user.id}` needs a name,
-/// and the right source.
+/// Whether the pattern can match a request of the caller. `{user}` and `{user.id}` do not match for
+/// an anonymous caller. `{user.id}` also needs the right source, unless the subject has no name and
+/// stands for many callers.
 fn can_match(pattern: &Pattern, subject: Option<&Subject>) -> bool {
     pattern.segments.iter().all(|segment| match segment {
         Segment::User => subject.is_some(),
@@ -255,7 +258,7 @@ impl fmt::Display for WhatCan {
             write!(f, "{role}")?;
         }
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            // The commands add a note if there is no such user.
+            // Such an answer may have a note: the commands add one if there is no such user.
             write_lines(f, "note:    ", &self.notes)?;
             return write!(f, "\nnothing: every request gets 401: {because} ({name})");
         }

@@ -12,13 +12,13 @@ use super::{ExplainedCaller, ExplainedRole, Explanation, RoleSource};
 use crate::mappings::Mappings;
 use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy, texts};
 
-/// The steps for making the set of roles of a caller with an additional role.
+/// The steps that it takes to add a role to the roles of a caller.
 const STEPS_PER_ROLE: usize = 300;
 
 /// The maximum number of roles that are listed as permitting a denied request.
 const MAX_ROLES: usize = 20;
 
-/// The maximum number of needs, and of names of each, whose permissions are looked up.
+/// The maximum number of needs whose permissions are looked up, and of names of each need.
 const MAX_GRANTED: usize = 20;
 
 /// The maximum number of permissions that are listed as permitting a request.
@@ -72,8 +72,8 @@ pub struct ExplainedNeed {
     pub on: String,
     /// The kind of the target: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
-    /// The first names that `on` stands for, such as the indices of an alias. Empty if these names
-    /// are the same, or not known.
+    /// The first names that `on` stands for, such as the indices of an alias. Empty if `on` has all
+    /// these names itself, or if they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stands_for: Vec<String>,
     /// The number of further names.
@@ -135,8 +135,8 @@ pub struct ExplainedFilter {
 }
 
 impl Explanation {
-    /// Adds the needs of a request to a search cluster, and its caller; `None` if the credentials
-    /// are invalid, `Some(None)` if the caller is anonymous.
+    /// Adds what is explained about a request to a search cluster: its needs and its caller.
+    /// `caller` is `None` if the credentials are invalid, and `Some(None)` if it is anonymous.
     pub(super) fn add_cluster(
         &mut self,
         cluster: &Cluster,
@@ -284,12 +284,12 @@ pub(crate) fn steps_to_decide(privileges: &Privileges, needs: &[Need<'_>]) -> us
     needs.len().saturating_mul(1 + names / 64)
 }
 
-/// The needs that are denied or restricted first, with the answer to them:
+/// The needs to explain, with the answer to them. The first of these that applies:
 /// * the first chunk of needs that is denied, as in the authorizer;
-/// * all needs, if the request is forwarded with its patterns, which may match a newer index of
-///   which a role hides something;
-/// * the first chunk of which a role hides something;
-/// * `None` if everything is permitted, and nothing is hidden.
+/// * all needs, if they are denied because the request keeps its patterns: a pattern may match a
+///   newer index of which a role hides something;
+/// * the first chunk of needs for which a role hides something;
+/// * `None`: everything is permitted, and nothing is hidden.
 fn first_problem<'n>(
     privileges: &Privileges,
     caller: &search::Caller,
@@ -340,8 +340,8 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
             target: match need.target {
                 Target::Cluster => "cluster",
                 Target::Name(_) => "index",
-                // An index that is created beside another target, such as the new index of a
-                // rollover. Unlike for `new_index`, its name need not be free.
+                // The request creates this index besides its other target, such as the new index
+                // of a rollover. The name may exist already, unlike that of a `new_index`.
                 Target::AliasOrNewIndex(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
                 Target::CreatedIfMissing(_) => "new_index",

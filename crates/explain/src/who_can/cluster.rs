@@ -100,7 +100,8 @@ struct Finder<'a> {
     not_in_policy: Vec<Callers>,
 }
 
-/// The roles that a request requires. A caller must meet at least one requirement.
+/// The roles that a request requires. A caller must meet at least one requirement of the list for
+/// this caller: [`Self::for_user`].
 struct Requirements<'a> {
     usual: Vec<Requirement>,
     /// The user that Dashboards signs in as, and its requirements, if they differ from the usual
@@ -190,7 +191,8 @@ impl<'a> Finder<'a> {
                 .unwrap_or_else(|| unverified_subject(&name, Some(source.id), groups, &[]));
             let subject = cluster.subject(&subject);
             let mut conditions = BTreeSet::new();
-            // A service account may use system indices only. Requirements do not say so: decide.
+            // A service account may use system indices only. The requirements do not say so, so
+            // the request of a service account is decided instead.
             if subject.is_service {
                 if self.permits_service(&subject)? {
                     conditions.insert(Condition::always());
@@ -219,7 +221,8 @@ impl<'a> Finder<'a> {
         Some(answer.verdict == search::Verdict::Permitted)
     }
 
-    /// The addresses from which a user meets a requirement, in a single condition; empty if none.
+    /// The condition for the client's address under which a user meets a requirement: a single
+    /// condition, or none if the user cannot meet it from any address.
     fn addresses_for(
         &mut self,
         requirement: &Requirement,
@@ -258,6 +261,7 @@ impl<'a> Finder<'a> {
         patterns.map(|pattern| Attribute::Address(pattern.text().to_owned()))
     }
 
+    /// Adds a set of attributes, of which a caller must have at least one.
     fn require_any(
         &mut self,
         required_attributes: &mut Vec<BTreeSet<Attribute>>,
@@ -270,6 +274,7 @@ impl<'a> Finder<'a> {
         Some(())
     }
 
+    /// The condition for callers with an attribute of each required set, and with none of `unless`.
     fn condition(
         &mut self,
         required_attributes: &[BTreeSet<Attribute>],
@@ -383,7 +388,7 @@ impl<'a> Finder<'a> {
 #[derive(Clone, Copy)]
 struct UnlistedCallers<'s> {
     source: &'s Source<'s>,
-    /// If these are the callers with a single name: the name.
+    /// The name of the callers, if only those with a single name are meant.
     only_user: Option<&'s str>,
 }
 

@@ -17,7 +17,7 @@ use crate::ways::{Given, GivenRole, Place, Position, Ways, roles_read_places};
 /// The rules that match a request of any caller.
 pub(super) struct Matches<'a> {
     policy: &'a Policy,
-    /// What conditions may read, but the path and the caller.
+    /// What is known for conditions, except the path and the caller.
     given: Given<'a>,
     /// How many interpretations of the path must be allowed.
     pub(super) path_count: usize,
@@ -39,8 +39,8 @@ struct UserMatches<'a> {
 /// The effects of roles on a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Effects {
-    /// The interpretations of the path on which a rule allows the request, by their indices, and
-    /// the ways in which it does.
+    /// By the index of an interpretation of the path: the ways in which rules allow the request on
+    /// it. Interpretations without such ways are left out.
     pub(super) allowed_on: BTreeMap<usize, Ways>,
     /// The ways in which a rule denies it.
     pub(super) denied: Ways,
@@ -68,7 +68,7 @@ struct RoleRule<'a> {
 }
 
 impl<'a> Matches<'a> {
-    /// The variables of `given` are known.
+    /// The rules that match this request. `given` is what is known for their conditions.
     pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>, given: Given<'a>) -> Self {
         Self::among(policy, request, given, |rule| is_for_host(rule, request.host))
     }
@@ -215,7 +215,7 @@ impl Effects {
         self.map(|ways, effect| ways.under(when, Position::First, effect, given))
     }
 
-    /// What is left of the effects.
+    /// The effects, with what is left of their conditions for these inputs.
     fn reduced(&self, given: &Given<'_>) -> Self {
         self.map(|ways, effect| ways.reduced(effect, given))
     }
@@ -253,8 +253,8 @@ fn path_matches<'a>(
         for rule in rules {
             let applies = index.is_some() || rule.effect == Effect::Deny;
             let RoleRule { rule: written, effect, .. } = *rule;
-            // The patterns of a rule with a condition count each for itself: it may read their
-            // placeholders.
+            // A condition of the rule or of a role may read the placeholders of the pattern that
+            // matches. So each pattern then counts on its own.
             let is_conditional = written.when.is_some() || keeps_place;
             let is_only_for_user = user.is_some() && {
                 let mut patterns = written.resources.iter();
@@ -278,9 +278,9 @@ fn path_matches<'a>(
     matches
 }
 
-/// Finds the effects of each role, including the roles that it extends. A rule affects its own role
-/// and the roles that extend it. They are visited from the rule, so the cost does not depend on how
-/// many roles each role extends.
+/// Finds the effects of each role, with those of the roles that it extends. A rule affects its own
+/// role and the roles that extend it. Effects are passed on from the roles of the matching rules,
+/// so the cost does not depend on how many roles each role extends.
 struct EffectsByRole<'m> {
     policy: &'m Policy,
     extending: &'m ExtendingRoles,
@@ -317,8 +317,8 @@ impl EffectsByRole<'_> {
 }
 
 /// The users for whom a rule with `{user}` or `{user.id}` could match, each with the length of the
-/// prefix of its source: the name, with or without this prefix, is a segment of the path at one of
-/// these indices.
+/// prefix of its source. A segment of the path, at one of these indices, is the user's name, with
+/// or without this prefix.
 fn users_in_path(
     policy: &Policy,
     request: &ParsedRequest<'_>,
