@@ -1,5 +1,5 @@
-//! Keys and types of values of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help
-//! for each.
+//! Help for authors who know other systems (OPA, Envoy, Istio, Keycloak, Kubernetes): for keys that
+//! these systems use, and for values of the wrong type.
 
 use document::{Hints, KeyHint};
 
@@ -161,6 +161,7 @@ const KEYS: &[KeyHint] = &[
     ("`allow_response`", &["dynamic_metadata"], Some("metadata"), ""),
 ];
 
+/// Keys that other systems use for conditions.
 const CONDITIONS: &[&str] = &[
     "when",
     "if",

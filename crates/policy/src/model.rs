@@ -1,5 +1,5 @@
-//! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and
-//! nothing is cyclic.
+//! A policy as plain data. It is validated: names are resolved, patterns are canonical, and nothing
+//! is cyclic. Only the hashes of passwords and the contents of key files are not checked yet.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ mod token_places;
 pub struct Policy {
     /// How callers authenticate.
     pub identity: Identity,
-    /// Conditions with a name, which later conditions contain, in file order.
+    /// The named conditions, in file order. A later condition may refer to one by its name; it
+    /// then contains that condition.
     pub conditions: Vec<(Arc<str>, Condition)>,
     /// The roles, in file order.
     pub roles: IdVec<RoleId, Role>,
@@ -69,7 +70,8 @@ pub struct Role {
     pub allow: Vec<Rule>,
     /// The rules that deny requests, even if another rule allows them.
     pub deny: Vec<Rule>,
-    /// All its rules, also those of the roles that it extends, apply only where this is true.
+    /// The condition for having this role, and with it the roles that it extends. Their `allow`
+    /// rules apply only where it is true, their `deny` rules also where it cannot be computed.
     pub when: Option<Condition>,
     /// Where it is defined.
     pub at: Place,
@@ -87,7 +89,8 @@ pub struct Rule {
     pub scopes: Vec<Scope>,
     /// HTTP paths. Never empty.
     pub resources: Vec<Pattern>,
-    /// An `allow` rule counts only where this is true, a `deny` rule unless it is false.
+    /// The condition of the rule. An `allow` rule applies only where it is true. A `deny` rule
+    /// applies unless it is false, so also where it cannot be computed.
     pub when: Option<Condition>,
     /// Its place in the file.
     pub at: Place,
@@ -102,7 +105,7 @@ pub struct Grant {
     pub users: Vec<Arc<str>>,
     /// Group names, including the prefix of their source.
     pub groups: Vec<Arc<str>>,
-    /// It holds only where this is true.
+    /// The condition of the grant. It affects the role's rules as [`Role::when`] does.
     pub when: Option<Condition>,
     /// The place of the role under `grants`.
     pub at: Place,
@@ -119,11 +122,12 @@ pub struct Identity {
     pub certificates: Option<Certificates>,
     /// Issuers of JWTs (RFC 7519), with distinct `iss`.
     pub jwt: Vec<Issuer>,
-    /// Where a token may be, at most one in a request; empty for the `Authorization` header alone.
+    /// The places where a token may be. If empty, only the `Authorization` header may have one. A
+    /// request may have at most one token.
     pub token_from: Vec<TokenPlace>,
-    /// The place of `combine: both`, if a request needs a certificate and other credentials: the
-    /// application that calls, and the user for whom it does. `None` if the certificate counts only
-    /// where there are no others.
+    /// The place of `combine: both`, if it is set. Then a request needs a certificate, which is the
+    /// application that calls, and other credentials, which are the user for whom it calls. If
+    /// `None`, a certificate is used only in a request without other credentials.
     pub combine_both: Option<Place>,
 }
 
@@ -170,7 +174,8 @@ pub struct Issuer {
     pub keys: Keys,
     /// Which claims contain the names.
     pub claims: Claims,
-    /// The user name of the actor in the claim `act` of a token (RFC 8693, 4.1), if it is read.
+    /// Where the object in the claim `act` (RFC 8693, 4.1) has the user name of the actor. If
+    /// `None`, `act` is not read.
     pub act: Option<ClaimPath>,
     /// Claims that a token must have.
     pub require: Vec<RequiredClaim>,
@@ -263,7 +268,7 @@ pub struct Introspection {
     /// The URL of the endpoint, with the credentials for it: `https:`, or `http:` on a loopback
     /// address.
     pub url: KeyUrl,
-    /// How long an answer counts; 60 s if not set.
+    /// The longest time for which an answer is cached; 60 s if not set.
     pub max_cache: Duration,
     /// The place in the policy that names it.
     pub at: Place,
@@ -361,8 +366,8 @@ pub struct AllowResponse {
 pub struct MetadataEntry {
     /// The key: letters, digits, `_` and `-`. Never a key that rolegate or Envoy sets.
     pub key: Arc<str>,
-    /// Its values, each for the callers with a role; the last may be for everyone. A caller gets the
-    /// first that is for it.
+    /// Its values. Each is for the callers with a role; without a role, it is for everyone, and the
+    /// last. A caller gets the first value that is for this caller.
     pub values: Vec<(Option<ListedRole>, MetadataValue)>,
     /// Where it is configured.
     pub at: Place,
@@ -371,7 +376,7 @@ pub struct MetadataEntry {
 /// A value of dynamic metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetadataValue {
-    /// A text. Its key is left out where a placeholder has no value.
+    /// A text. If one of its placeholders has no value, the key is left out.
     Text(Template),
     /// A number that a `double` holds exactly.
     Number(i64),
@@ -392,21 +397,23 @@ pub struct SetHeader {
     pub at: Place,
 }
 
-/// A header of each allowed request that tells the application who the caller is, signed.
+/// A signed header that tells the application who the caller is. Each allowed request gets it, if
+/// credentials authenticated the caller.
 #[derive(Clone, Debug)]
 pub struct IdentityHeader {
     /// A valid field name in lower case that is not in [`AllowResponse`]; `x-identity` if not set.
     pub name: Arc<str>,
     /// Its form.
     pub format: IdentityFormat,
-    /// The keys. Never empty. The first signs.
+    /// The keys. Never empty. The first key signs. The others, for a JWT only, are just published,
+    /// so that keys can be replaced.
     pub keys: Vec<IdentityKey>,
     /// The `iss` of a JWT; `rolegate` if not set.
     pub issuer: Arc<str>,
     /// The application that it is meant for.
     pub audience: Arc<str>,
-    /// The time until a header expires, 30 s to 5 min; 60 s if not set. A new header is signed after
-    /// half of this time.
+    /// The time until a header expires, 30 s to 5 min; 60 s if not set. A signed header is used
+    /// again for the same caller until half of this time is over.
     pub lifetime: Duration,
     /// Further claims: their names in the header, and their places in the token of the caller.
     pub claims: Vec<(Box<str>, ClaimPath)>,
@@ -535,8 +542,8 @@ impl Identity {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
     }
 
-    /// The source of a user name: the source with the longest prefix that the name begins with;
-    /// `None` if two sources have this prefix.
+    /// The source of a user name: of the sources with a prefix that the name begins with, the one
+    /// with the longest prefix. `None` if there is no such source, or if two have this prefix.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
         let mut sources: Vec<(usize, SourceId)> = self
@@ -587,7 +594,7 @@ impl Policy {
             .map(|(_, role, rule, effect)| (role, rule, effect))
     }
 
-    /// Every rule with its id, in order.
+    /// Every rule with its id, its role and its effect, in order of the ids.
     pub fn rules(&self) -> impl Iterator<Item = (RuleId, &Role, &Rule, Effect)> {
         self.roles
             .iter()

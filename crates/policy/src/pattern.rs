@@ -35,7 +35,7 @@ pub enum Scope {
     /// `*.example.com`: one or more labels before this suffix, which is stored without its leading
     /// `*.`.
     Below(Box<str>),
-    /// `{tenant}.example.com`: a host with as many labels, each of which matches.
+    /// `{tenant}.example.com`: a host with the same number of labels, each of which matches.
     Labels(Vec<HostLabel>),
 }
 
@@ -60,8 +60,8 @@ pub struct Pattern {
     pub absolute: bool,
     /// The segments, in order.
     pub segments: Vec<Segment>,
-    /// Whether any number of further segments may follow, including none (`/**`). Without segments,
-    /// this matches every absolute (or relative) name.
+    /// Whether any number of further segments may follow, including none (`/**`). If `segments` is
+    /// empty, the pattern then matches every absolute name, or every relative name.
     pub open_ended: bool,
 }
 
@@ -70,7 +70,8 @@ pub struct Pattern {
 pub enum Segment {
     /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// Any segment except the empty segment, `.` and `..` (`{id}`). The name has no effect.
+    /// Any segment except the empty segment, `.` and `..` (`{id}`). The placeholder's name has no
+    /// effect on what matches; conditions read the value by this name.
     Any(Box<str>),
     /// A segment that is the subject's user name (`{user}`).
     User,
@@ -203,24 +204,24 @@ impl Pattern {
 }
 
 impl Segment {
-    /// Whether a segment of a canonical name matches.
+    /// Whether `part`, a segment of a canonical name, matches.
     #[must_use]
-    pub fn matches(&self, name: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
+    pub fn matches(&self, part: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
         match self {
-            Self::Literal(literal) => literal.as_bytes() == name,
-            Self::Any(_) => !matches!(name, b"" | b"." | b".."),
+            Self::Literal(literal) => literal.as_bytes() == part,
+            Self::Any(_) => !matches!(part, b"" | b"." | b".."),
             Self::User => {
-                !name.is_empty()
-                    && subject.is_some_and(|subject| segment_is_name(name, subject.user))
+                !part.is_empty()
+                    && subject.is_some_and(|subject| segment_is_name(part, subject.user))
             }
             Self::UserId(sources) => {
-                !name.is_empty()
+                !part.is_empty()
                     && subject.is_some_and(|subject| {
                         subject.source.is_some_and(|source| sources.contains(&source))
-                            && segment_is_name(name, subject.id())
+                            && segment_is_name(part, subject.id())
                     })
             }
-            Self::Glob(glob) => !name.is_empty() && glob.matches(name),
+            Self::Glob(glob) => !part.is_empty() && glob.matches(part),
         }
     }
 }
@@ -232,14 +233,15 @@ impl Glob {
         self.matches_from(name, |offset| !cuts_triplet(name, offset))
     }
 
-    /// Whether `name`, such as the name of a file, matches as a whole. `%` is an ordinary character.
+    /// Whether `name`, such as the name of a file, matches as a whole. `%` is a character like any
+    /// other.
     pub(crate) fn matches_plain(&self, name: &[u8]) -> bool {
         self.matches_from(name, |_| true)
     }
 
-    /// Whether `name` matches, if a piece after a `*` may start only at offsets for which `may_start`
-    /// is true. Each piece is matched at the first possible offset, which leaves the most of the
-    /// name for later pieces.
+    /// Whether `name` matches, if a piece after a `*` may start only at offsets for which
+    /// `may_start` is true. Each piece is matched at the first possible offset, which leaves the
+    /// most of the name for later pieces.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
         let (first, middle, last) = match &*self.0 {
             [] => return false,

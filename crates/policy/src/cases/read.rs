@@ -108,7 +108,7 @@ fn read_question(reader: &mut Reader, node: &Node) -> Option<AskedQuestion> {
     Some(AskedQuestion { resource: resource?, action: action?, context: context? })
 }
 
-/// An object of the question; empty if it is absent.
+/// Reads one of the objects in `question`, such as `resource`. It is empty if its key is absent.
 fn read_members(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Map<String, Json>> {
     let Some(node) = fields.value(key) else { return Some(Map::new()) };
     reader.entries(node, &format!("`{key}`"))?;
@@ -176,8 +176,8 @@ fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credenti
             let mut groups = groups.unwrap_or_default();
             groups.retain(|group| is_name(reader, group.at, group.text, "a group"));
             let groups = groups.iter().map(|text| text.shared.clone()).collect();
-            let has_name = is_name(reader, name.at, name.text, "`user`");
-            has_name.then(|| Credentials::User { name: name.text.to_owned(), groups })
+            let has_valid_name = is_name(reader, name.at, name.text, "`user`");
+            has_valid_name.then(|| Credentials::User { name: name.text.to_owned(), groups })
         }
         _ => {
             reader.entries(node, "`claims`")?;
@@ -193,7 +193,8 @@ fn reject_groups(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-/// A path with these parameters, encoded so that each means itself.
+/// Adds these parameters to a path. Each character that has a meaning in a query, such as `&`, is
+/// percent-encoded.
 fn with_query(mut path: String, query: &[(String, String)]) -> String {
     for (name, value) in query {
         path.push(if path.contains('?') { '&' } else { '?' });
@@ -211,15 +212,15 @@ fn with_query(mut path: String, query: &[(String, String)]) -> String {
     path
 }
 
-/// Headers or parameters: a name with a value, or with a list of values, each of which becomes a
-/// line or a parameter.
+/// Reads headers or parameters. A name has a value or a list of values; each value becomes a pair
+/// of the name and this value.
 fn read_pairs(
     reader: &mut Reader,
     node: &Node,
     (subject, item): (&str, &str),
 ) -> Vec<(String, String)> {
     let entries = reader.entries(node, subject);
-    let mut lines = Vec::new();
+    let mut pairs = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let values = match &node.value {
             Value::List(items) => items.as_slice(),
@@ -227,11 +228,11 @@ fn read_pairs(
         };
         for value in values {
             if let Some(value) = reader.text(value, item) {
-                lines.push((key.text.to_string(), value.text.to_owned()));
+                pairs.push((key.text.to_string(), value.text.to_owned()));
             }
         }
     }
-    lines
+    pairs
 }
 
 fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
@@ -267,7 +268,8 @@ fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, Strin
     headers
 }
 
-/// Expected metadata; a key without a value must be absent.
+/// Expected metadata; a key without a value must be absent. A field of a mapping is read as the key
+/// `KEY.FIELD`.
 fn read_expected_metadata(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     const VALUE: &str = "a value of metadata";
     let entries = reader.entries(node, "`metadata`");

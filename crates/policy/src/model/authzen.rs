@@ -17,9 +17,11 @@ pub struct AuthZen {
     pub actions: Vec<ActionName>,
     /// The types of resources, with distinct names. Never empty.
     pub resources: Vec<ResourceType>,
-    /// Whether `context.time` and `context.ip` are the time and the client of a question.
+    /// Whether the `context` of a question (an evaluation request) is trusted: then its `time` and
+    /// `ip` are the time and the client's address that conditions read.
     pub trust_context: bool,
-    /// Entities that searches list, and properties that complete those of questions.
+    /// Subjects and resources with their properties. A search lists them. In a question, their
+    /// properties are used where the question has no such property.
     pub entities: Entities,
     /// Where it is configured.
     pub at: Place,
@@ -30,8 +32,8 @@ pub struct AuthZen {
 pub struct SubjectType {
     /// The `type`.
     pub name: Arc<str>,
-    /// The issuer whose user an `id` is, without the prefix. Without an issuer, an `id` is the name
-    /// of a user with the prefix of its source.
+    /// The issuer whose users these subjects are. Then an `id` is a user name without the issuer's
+    /// prefix. If `None`, an `id` is a user name that includes the prefix of its source.
     pub issuer: Option<Arc<str>>,
     /// Where in `properties` the groups are. Without it, properties give none.
     pub groups: Option<ClaimPath>,
@@ -41,7 +43,7 @@ pub struct SubjectType {
     pub at: Place,
 }
 
-/// The name of an action.
+/// A name of actions, and the method that it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionName {
     /// The `name`.
@@ -74,30 +76,30 @@ pub enum ResourceSegment {
     Literal(Box<str>),
     /// `{id}`.
     Id,
-    /// The only segment of `{id}` without a slash before it: the `id` is the whole path, such as
-    /// the route of an API gateway.
+    /// `{id}` without a slash before it. It is always the only segment: the `id` is the whole path,
+    /// such as the route of an API gateway.
     Path,
 }
 
-/// The longest `id` of a resource in bytes, so that its segment, in which a byte may take three, is
-/// shorter than [`MAX_SEGMENT`](crate::canonical::MAX_SEGMENT).
+/// The longest `id` of a resource, in bytes. Percent-encoding makes three bytes of one, and the
+/// segment must still be shorter than [`MAX_SEGMENT`](crate::canonical::MAX_SEGMENT).
 pub const MAX_ID: usize = 1024;
 
 impl AuthZen {
-    /// The subjects of this type.
+    /// The type of subjects with this name.
     #[must_use]
     pub fn subject(&self, name: &str) -> Option<&SubjectType> {
         self.subjects.iter().find(|subject| *subject.name == *name)
     }
 
-    /// The resources of this type.
+    /// The type of resources with this name.
     #[must_use]
     pub fn resource(&self, name: &str) -> Option<&ResourceType> {
         self.resources.iter().find(|resource| *resource.name == *name)
     }
 
-    /// The method of an action: that of the table, else the name in upper case, which may not be a
-    /// method.
+    /// The method that the name of an action stands for: the method listed in `actions`, else the
+    /// name in upper case. The result need not be a known method.
     #[must_use]
     pub fn method(&self, name: &str) -> String {
         let listed = self.actions.iter().find(|action| *action.name == *name);
@@ -106,9 +108,9 @@ impl AuthZen {
 }
 
 impl ResourcePath {
-    /// The path of the resource with this `id`; `None` if a segment cannot hold the `id`, or if the
-    /// `id` must be the whole path and is no path. A server that decodes a segment before it splits
-    /// the path would see another resource behind `a/b` or `..`.
+    /// The path of the resource with this `id`. `None` if a segment cannot hold the `id`, such as
+    /// `a/b` or `..`, or if the `id` must be the whole path and is no path. Such an `id` is not
+    /// encoded: a server that decodes the path before it splits it would see another resource.
     #[must_use]
     pub fn with_id(&self, id: &str) -> Option<String> {
         let mut path = String::new();
@@ -136,7 +138,7 @@ impl ResourcePath {
         *self.0 == [ResourceSegment::Path]
     }
 
-    /// The `id` of the resource that has this path, in canonical form; `None` if no resource does.
+    /// The `id` of the resource that has this canonical path; `None` if no resource has it.
     #[must_use]
     pub fn id(&self, path: &str) -> Option<String> {
         if self.is_whole() {
@@ -196,7 +198,7 @@ fn push_encoded(path: &mut String, id: &str) {
     }
 }
 
-/// A segment without its percent-encoding; `None` if it is not UTF-8 then.
+/// A segment or path, percent-decoded; `None` if a triplet is malformed or the result is not UTF-8.
 fn decode(segment: &str) -> Option<String> {
     let mut parts = segment.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -1,19 +1,20 @@
-//! The section `identity.certificates`: callers with a client certificate, by its names.
+//! The section `identity.certificates`: which users the names in client certificates stand for.
 
 use std::sync::Arc;
 
 use condition::Network;
 use document::Place;
 
-/// Client certificates: which names of a certificate (URI and DNS names of its `subjectAltName`,
-/// RFC 5280, 4.2.1.6) are which user, with which groups.
+/// Authentication by client certificate. The names of a certificate are the URI and DNS names in
+/// its `subjectAltName` (RFC 5280, 4.2.1.6). They determine the user and the groups.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     /// Where certificates are read.
     pub from: CertificateSource,
     /// The users. No name of a certificate matches two of them.
     pub users: Vec<CertificateUser>,
-    /// The groups of users. A user has those of each entry that a name of its certificate matches.
+    /// The groups of users. If a name of the user's certificate matches an entry, the user has the
+    /// groups of this entry.
     pub groups: Vec<CertificateGroups>,
     /// Prepended to user names.
     pub user_prefix: Arc<str>,
@@ -28,9 +29,10 @@ pub struct Certificates {
 pub enum CertificateSource {
     /// The certificate with which the client has connected to Envoy.
     Peer,
-    /// The last element of `x-forwarded-client-cert`, which a proxy before Envoy has written.
+    /// The last element of `x-forwarded-client-cert`, written by a proxy in front of Envoy.
     Xfcc {
-        /// The addresses of these proxies. The header of another client is ignored. Never empty.
+        /// The addresses of these proxies. Never empty. The header is ignored if it comes from any
+        /// other address.
         trusted_proxies: Vec<Network>,
     },
 }
@@ -41,7 +43,7 @@ pub const XFCC: &str = "x-forwarded-client-cert";
 /// A user of [`Certificates`].
 #[derive(Clone, Debug)]
 pub struct CertificateUser {
-    /// The names of its certificates.
+    /// The pattern that a name of the user's certificate matches.
     pub name: NamePattern,
     /// The name of the user, without a prefix.
     pub user: NameTemplate,
@@ -49,10 +51,10 @@ pub struct CertificateUser {
     pub at: Place,
 }
 
-/// The groups of the users with some certificates.
+/// The groups of the users whose certificates have a matching name.
 #[derive(Clone, Debug)]
 pub struct CertificateGroups {
-    /// The names of the certificates.
+    /// The pattern that a name of the certificate matches.
     pub name: NamePattern,
     /// The groups, without a prefix.
     pub groups: Vec<NameTemplate>,
@@ -129,7 +131,8 @@ impl NameKind {
         character.is_ascii_alphanumeric() || matches!(character, '-' | '_') || is_dot
     }
 
-    /// Whether this is a segment: it becomes a part of the name of a user.
+    /// Whether this text is a valid segment. Only a valid segment may be the value of a
+    /// placeholder, because the value becomes a part of a user or group name.
     #[must_use]
     pub fn is_segment(self, text: &str) -> bool {
         !matches!(text, "" | "." | "..") && text.chars().all(|character| self.may_have(character))
@@ -151,8 +154,8 @@ impl NamePattern {
         })
     }
 
-    /// The values of its placeholders, in order; `None` if it does not match this name, which is
-    /// written as a pattern is.
+    /// The values of its placeholders, in order; `None` if it does not match this name. The name
+    /// has the form of a pattern, such as `dns:api.example.com`.
     #[must_use]
     pub fn matches<'n>(&self, name: &'n str) -> Option<Vec<&'n str>> {
         let mut parts = name.strip_prefix(self.kind.prefix())?.split(self.kind.separator());
@@ -168,7 +171,7 @@ impl NamePattern {
         parts.next().is_none().then_some(values)
     }
 
-    /// Whether both patterns match some name.
+    /// Whether there is a name that both patterns match.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.kind == other.kind
@@ -202,11 +205,11 @@ impl NameTemplate {
         pieces.collect()
     }
 
-    /// Whether the name may be this for some values. True also for some that it cannot be, if it
-    /// has a placeholder twice.
+    /// Whether some values of the placeholders give this name. It may be true though no values do:
+    /// the values are not compared if a placeholder occurs twice, and may have dots in DNS names.
     #[must_use]
     pub fn may_be(&self, name: &str) -> bool {
-        // The ends in `name` of what the pieces so far may be.
+        // The offsets in `name` at which the pieces so far may end.
         let mut ends = vec![0];
         for piece in &self.0 {
             let mut next = Vec::new();

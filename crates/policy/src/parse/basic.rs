@@ -32,8 +32,8 @@ pub(crate) fn read(
     if let Some(node) = fields.value("users") {
         read_users(reader, node, &mut users);
     }
-    // If the `users_file` could not be read completely, or its key is empty, it may have the missing
-    // passwords, so these are not reported.
+    // Users without a password are not reported if the `users_file` could not be read completely,
+    // or if the key has no value: the file may have their passwords.
     let has_file = fields.field("users_file").is_some();
     if !has_file || read_file(reader, files, &fields, &mut users) {
         users.report_without_password(reader, has_file);
@@ -89,9 +89,9 @@ impl Users {
         }
     }
 
-    /// Reports each user without a password. With a `users_file` this is only a warning, and
-    /// the user is left out: if it were an error, the old policy would stay active after a line of
-    /// the file is deleted, and with it the access of a user who was to be removed.
+    /// Reports each user without a password, if passwords are verified. With a `users_file` this is
+    /// only a warning, and the user is left out. An error would keep the old policy active: a user
+    /// whose line was deleted from the file would keep its access.
     fn report_without_password(&mut self, reader: &mut Reader, has_file: bool) {
         let mut users: Vec<_> = self.without_password.drain().collect();
         users.sort_by_key(|(_, (at, _))| *at);
@@ -118,7 +118,8 @@ impl Users {
             return;
         }
         self.places.insert(user.name.clone(), at);
-        // An unusable password was reported already.
+        // If passwords are verified, a user without one is left out: its password was unusable, and
+        // that was reported already.
         if user.password.is_some() || !self.verify {
             self.list.push(user);
         }
@@ -139,9 +140,9 @@ fn read_users(reader: &mut Reader, node: &Node, users: &mut Users) {
     }
 }
 
-/// A user, and whether it has a password, valid or not.
+/// A user, and whether it has a password, even one that is invalid or under a misspelled key.
 fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
-    let has_name = values::is_user_name(reader, key.at, &key.text);
+    let has_valid_name = values::is_user_name(reader, key.at, &key.text);
     let mut user = BasicUser {
         name: key.text.clone(),
         password: None,
@@ -160,7 +161,7 @@ fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, 
         let groups = names(reader, &fields, "groups", "a group");
         user.groups = groups.iter().map(|text| text.shared.clone()).collect();
     }
-    has_name.then_some((user, has_password))
+    has_valid_name.then_some((user, has_password))
 }
 
 fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
@@ -185,13 +186,13 @@ fn read_file(
     let Some(PolicyFile { path, bytes }) = files.read_named_or_help(reader, &name, help) else {
         return false;
     };
-    let (read, problems) = htpasswd::parse(&path, &bytes);
+    let (file_users, problems) = htpasswd::parse(&path, &bytes);
     let is_faulty = problems.iter().any(|problem| !problem.is_warning());
     problems.into_iter().for_each(|problem| reader.push(problem));
-    if read.is_empty() {
+    if file_users.is_empty() {
         users.empty_file = Some((name.at, path));
     }
-    for user in read {
+    for user in file_users {
         users.add_from_file(reader, Place { column: 1, ..user.at.clone() }, user);
     }
     !is_faulty

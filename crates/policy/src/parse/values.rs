@@ -1,5 +1,5 @@
-//! Names and small values: user names, hashes, durations, URLs, paths of claims. Messages never show
-//! a user name of Basic or a hash.
+//! Names and small values: user names, hashes, durations, URLs, paths of claims. Messages never
+//! show a user name of Basic or a hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use crate::model::ClaimPath;
 use crate::parse::unresolved::{NameRef, NameRefs};
 use document::{Fields, Mark, Reader, Text, Warning};
 
-/// Whether a name is neither blank nor contains control characters, because names appear in headers
-/// and logs. `subject` names it in messages.
+/// Whether a name is valid: not blank, and without control characters, because names appear in
+/// headers and logs. Otherwise it reports the name, which the message calls `subject`.
 pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, subject: &str) -> bool {
     let message = if name.trim().is_empty() {
         format!("{subject} is empty")
@@ -70,7 +70,8 @@ pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc
     text.shared.clone()
 }
 
-/// Whether a text looks like a hash. The password verifier checks whether the algorithm is supported.
+/// Whether a text looks like a hash. The password verifier checks later whether it supports the
+/// algorithm.
 pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
     let (message, help) = if hash.starts_with(char::is_whitespace) {
         ("a space comes before the hash of the password", "leave the space out")
@@ -96,8 +97,8 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// Whether this can be the user name in a Basic header (RFC 7617, 2). Messages do not show the name:
-/// a password may follow the colon.
+/// Whether this can be the user name in a Basic header (RFC 7617, 2). Messages do not show the
+/// name: a password may follow the colon.
 pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     let message = if name.is_empty() {
         "a user name is empty"
