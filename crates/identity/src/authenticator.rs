@@ -65,11 +65,11 @@ pub struct Authenticator<T> {
     issuers: Arc<[Issuer]>,
     /// Whether tokens may be in the `Authorization` header.
     reads_bearer: bool,
-    /// Verified tokens, by the keyed hash of the whole token, and client certificates with a user.
-    /// Never carried over to the next authenticator, which may not accept them.
+    /// Verified tokens, by `token_key`, and client certificates that the policy names. They are
+    /// never carried over to the next authenticator, which may not accept them.
     tokens: Cache<Arc<CachedSubject<T>>>,
-    /// Opaque tokens that are invalid, for some seconds, by the same hashes. Apart from the others,
-    /// so that a flood of them evicts no valid token.
+    /// Invalid opaque tokens, for some seconds, by the keyed hash of the token. They have their own
+    /// cache, so that a flood of them evicts no valid token.
     refused: Cache<CredentialsError>,
     hasher: KeyedHasher,
     limits: Limits,
@@ -84,7 +84,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// # Errors
     /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not
     /// supported or too costly (a weak hash is a warning), or a key in a file is weak (in a fetched
-    /// set it is ignored, with a warning).
+    /// set it is ignored, with a warning). Also if the system returns no random bytes.
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -136,8 +136,9 @@ impl<T: HeapSize> Authenticator<T> {
     /// is the same. Without this, the passwords of all callers would have to be hashed at once
     /// after a reload. Call it before this authenticator serves requests.
     ///
-    /// It takes locks of `previous` that requests take, too. So the thread that compiles policies
-    /// at a low priority must not call it: if it waited for a CPU with a lock, requests would wait.
+    /// This takes locks of `previous` that requests also take. The thread that compiles policies
+    /// has a low priority, so it must not call this: it could hold a lock while it waits for a CPU,
+    /// and requests would wait for that lock.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_evictions(&previous.tokens);
@@ -148,23 +149,26 @@ impl<T: HeapSize> Authenticator<T> {
 
     /// Uses the hasher of `other`, so that both can cache the result of the same verification. Call
     /// it before this authenticator serves requests. After [`Authenticator::carry_over`], call it
-    /// only if `other` has the same hasher, by which the carried-over credentials are found.
+    /// only if `other` has the same hasher: another hasher would not find the carried-over
+    /// credentials.
     pub fn share_hasher<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
 
-    /// Authenticates a caller by its credentials. Without any, the caller is anonymous: `Ok(None)`.
-    /// So it is with a certificate that the policy does not name.
+    /// Authenticates a caller by its credentials. A caller without credentials is anonymous:
+    /// `Ok(None)`. So is a caller with only a certificate that the policy does not name.
     ///
     /// `result` is the result of a [`Verification`] that an earlier call with the same header
     /// returned. If that was a call of an earlier authenticator (with another policy or other
     /// keys), a result for a token is ignored, and so is a result for a user who has another hash
-    /// here. This may then return another verification.
+    /// here. In both cases this may return another verification.
     ///
     /// `attach` is called when credentials enter the cache of all threads: in the call that has
     /// their `result`, or at their first use if they were carried over or passwords are not
     /// verified. If the credentials are in a cache, this does not call `attach`, and allocates
-    /// nothing, except at a thread's first call with this authenticator.
+    /// nothing, except at a thread's first call with this authenticator. With `combine: both`, this
+    /// is so only for the cache of the thread: the cache of all threads has no actor beside a
+    /// password or an API key.
     ///
     /// Where the policy requires a certificate and other credentials together, either alone is
     /// invalid. The certificate's user is then the [actor](Subject::actor).
@@ -215,17 +219,18 @@ impl<T: HeapSize> Authenticator<T> {
         if is_incomplete { Err(CredentialsError::IncompleteCredentials) } else { Ok(()) }
     }
 
-    /// The key of credentials in the cache of a thread; `None` if they are not cached there. It is
-    /// the hash of the whole header value, so that a hit needs not parse the value and decode its
-    /// base64.
+    /// The key of credentials in the cache of a thread. It depends on the whole header value, so a
+    /// hit needs neither to parse the value nor to decode its base64. `None` if they are not cached
+    /// there, or are only a certificate: see `authenticate_certificate`.
     fn local_key(&self, credentials: Credentials<'_>) -> Option<u128> {
         Some(match credentials {
             Credentials::Authorization(value) if value.len() <= MAX_CACHED_VALUE => {
                 self.hasher.hash(value)
             }
-            // Not the hash of the same value in an `Authorization` header, where it may have a scheme.
+            // Inverted, so that an `Authorization` header with the same bytes has another key.
             Credentials::Token(value) if value.len() <= jwt::MAX_BYTES => !self.hasher.hash(value),
-            // As a pair, so that the value is no API key in an `Authorization` header.
+            // As a pair, so that the same bytes as a token, or in an `Authorization` header, have
+            // another key.
             Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
                 self.hasher.hash_pair(b"", value)
             }
@@ -240,7 +245,7 @@ impl<T: HeapSize> Authenticator<T> {
         })
     }
 
-    /// The key of a user's credentials together with an actor's. It differs from the keys of both.
+    /// The key of a user's credentials together with an actor's. It differs from the key of each.
     fn key_of_both(&self, user: u128, actor: u128) -> u128 {
         let keys = [user.to_le_bytes(), actor.to_le_bytes()];
         self.hasher.hash_pair(b"both", keys.as_flattened())
@@ -280,8 +285,9 @@ impl<T: HeapSize> Authenticator<T> {
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they
-    /// are. Call it when the verification has run, even if no request waits for the result any
-    /// more: the client's next attempt then needs no verification.
+    /// are valid. Call it when the verification has run, even if no request waits for the result
+    /// any more: the client's next attempt then needs no verification. With `combine: both`, this
+    /// caches no token.
     pub fn cache_result(
         &self,
         result: &VerificationResult,
@@ -289,7 +295,7 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> bool {
         match &result.credentials {
-            // Cached with the certificate beside it, when a request has both.
+            // Not cached here: a token is cached with its actor, which only a request has.
             CredentialsResult::Token { result, issuers, .. } if self.requires_both => {
                 Arc::ptr_eq(&self.issuers, issuers)
                     && result.as_ref().is_ok_and(|token| token.window.contains(now))
@@ -315,8 +321,8 @@ impl<T: HeapSize> Authenticator<T> {
         issuers.filter_map(Issuer::keys).flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s of tokens since the last call for which the key set of this URL has no key:
-    /// reasons to fetch it again. The calling program limits how often it does.
+    /// The `kid`s for which the key set of this URL has no key, from tokens since the last call.
+    /// They are reasons to fetch the key set again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -341,8 +347,8 @@ impl<T: HeapSize> Authenticator<T> {
         if user.value.subject.actor.is_some() {
             return Ok(user);
         }
-        // Passwords and API keys are cached without an actor: their subjects have no claims that
-        // such an entry would lack.
+        // A password or an API key is cached without its actor, so the value must be attached
+        // again. That needs only the cached subject: it had no claims that the cache has dropped.
         let value = CachedSubject::new(&user.value.subject.with_actor(&actor), attach);
         Ok(TimedValue { bytes: value.bytes(), value, ..user })
     }
@@ -416,7 +422,7 @@ impl<T: HeapSize> Authenticator<T> {
     }
 
     /// The user of a certificate; `None` if the policy does not name it. The proxy has verified the
-    /// certificate, so no time limits this.
+    /// certificate and its dates, so the cached entry does not expire.
     fn look_up_certificate(
         &self,
         certificate: Certificate<'_>,
@@ -451,8 +457,8 @@ impl<T: HeapSize> Authenticator<T> {
         let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            // As a pair, because pairs are always hashed by SipHash, and others may know the name
-            // (see [`KeyedHasher`]).
+            // Others may know the name, so it is hashed as a pair: pairs are always hashed by
+            // SipHash (see [`KeyedHasher`]).
             let cache_key = self.hasher.hash_pair(user.as_bytes(), b"");
             return Ok(basic.unverified(cache_key, user, now, attach));
         }
@@ -491,11 +497,12 @@ impl<T: HeapSize> Authenticator<T> {
         Err(NotAuthenticated::Pending(verification))
     }
 
-    /// The key of a token in the cache of all threads: with its actor, on which the attached value
-    /// depends. All renewals of a certificate have the same user.
+    /// The key of a token in the cache of all threads. It includes the names of the actor, because
+    /// the attached value depends on them. It does not include the certificate, so that a renewed
+    /// certificate has the same key.
     fn token_key(&self, token: u128, actor: Option<&Arc<Subject>>) -> u128 {
         let Some(actor) = actor else { return token };
-        // No name has a control character.
+        // No name has a control character, so a line feed can only separate names.
         let names: Vec<&str> =
             [&actor.user].into_iter().chain(&actor.groups).map(|n| &**n).collect();
         self.key_of_both(token, self.hasher.hash_pair(b"actor", names.join("\n").as_bytes()))
@@ -512,7 +519,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Err(CredentialsError::MalformedToken.into());
         }
         let cache_key = self.hasher.hash(text);
-        let was_verified = match self.tokens.find(self.token_key(cache_key, actor), now) {
+        let was_cached = match self.tokens.find(self.token_key(cache_key, actor), now) {
             Lookup::Valid(verified) => return Ok(verified),
             Lookup::Expired => true,
             Lookup::Missing => false,
@@ -538,7 +545,7 @@ impl<T: HeapSize> Authenticator<T> {
                 PendingCredentials::Token { token: Zeroizing::new(text.into()), issuers, now }
             }
         };
-        let (job_key, verified_before) = (cache_key, was_verified && introspecting.is_some());
+        let (job_key, verified_before) = (cache_key, was_cached && introspecting.is_some());
         let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }

@@ -104,8 +104,8 @@ pub(crate) enum Authorization<'a> {
 }
 
 impl<'a> Authorization<'a> {
-    /// Splits a value into its scheme, in any case (RFC 9110, 11.1), and the credentials after one
-    /// or more spaces.
+    /// Splits a value into its scheme and the credentials after one or more spaces. The scheme may
+    /// be in upper or lower case (RFC 9110, 11.1).
     pub(crate) fn parse(value: &'a [u8]) -> Self {
         let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
         let (scheme, mut credentials) = value.split_at_checked(end).unwrap_or_default();
@@ -122,8 +122,8 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Decoded Basic credentials. They are on the stack, so decoding allocates nothing, and overwritten
-/// when they are dropped.
+/// Decoded Basic credentials. They are on the stack, so decoding allocates nothing. They are
+/// overwritten when they are dropped.
 pub(crate) struct BasicCredentials {
     bytes: [u8; MAX_DECODED],
     length: usize,

@@ -38,7 +38,7 @@ pub struct KeySet {
     keys: Vec<Key>,
 }
 
-/// A key that cannot be used, and why. The other keys of the set can be used.
+/// A key that cannot be used, and why. It does not make the other keys of the set unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFault {
     /// The key, by its position in the set from 1 and its `kid`.
@@ -151,8 +151,7 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
 ///
 /// A set with public keys is meant to be public, and a public secret lets anyone sign. So the whole
 /// set is rejected and the last good set is kept; if only the secret were ignored, nobody would
-/// notice the leak. A policy that verifies with both kinds has them in separate files, of an issuer
-/// each.
+/// notice the leak. A policy that verifies with both kinds has two issuers, each with its own file.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     if !set.iter().any(|jwk| matches!(key_type(jwk), Some("RSA" | "EC" | "OKP"))) {
         return Vec::new();
@@ -197,8 +196,9 @@ fn parse_objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     Ok(objects)
 }
 
-/// Why a text is not JSON: the end of a message. It shows a part of the text only if that is
-/// markup, which servers answer if this URL has no key set. Other text may be a secret.
+/// Why a text is not JSON, as the end of a message. The message shows the beginning of the text
+/// only if that is a tag of HTML or XML: some servers answer so if the URL has no key set. Other
+/// text may be a secret.
 pub(crate) fn describe_non_json(bytes: &[u8], error: &serde_json::Error) -> String {
     let beginning = bytes.get(..256).unwrap_or(bytes);
     let text = String::from_utf8_lossy(beginning);

@@ -17,8 +17,8 @@ use crate::{CachedSubject, UnixTime};
 const WAYS: usize = 2;
 /// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker.
 const SETS: usize = 512;
-/// The largest subject to keep here, in bytes. Most take half a KiB. Subjects that the shared cache
-/// has evicted exist only here: at most 2 MiB, 1,024 of this size.
+/// The largest subject to keep here, in bytes. Most take half a KiB. This limits the memory of
+/// subjects that the shared cache has evicted, which exist only here: 1,024 of this size are 2 MiB.
 const MAX_BYTES: usize = 2 << 10;
 /// How long an entry is used before the next look-up in the shared cache. That look-up marks the
 /// shared entry as used: otherwise the shared cache would evict the busiest callers, or let them
@@ -38,13 +38,14 @@ pub struct LocalCache<T> {
     lookups: CacheLookups,
 }
 
-/// Where the caches had the credentials of requests. Not counted while a verification is due, nor
-/// for credentials that are invalid without a verification.
+/// How many requests had their credentials in each cache. A request is not counted while a
+/// verification is due, nor if its credentials are invalid without a verification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLookups {
     /// In the cache of the thread.
     pub local: u64,
-    /// In the cache of all threads, or carried over from the previous policy.
+    /// In the cache of all threads, carried over from the previous policy, or of a kind that needs
+    /// no verification, such as a certificate.
     pub shared: u64,
     /// In no cache: they were verified for this request.
     pub missed: u64,

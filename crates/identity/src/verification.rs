@@ -15,9 +15,9 @@ use crate::{CredentialsError, UnixTime};
 
 /// Credentials that have to be verified before their subject is known. Hashing a password takes
 /// milliseconds, so it must not run on a thread that serves requests. Verifying a token takes
-/// microseconds (HS512) to hundreds of microseconds (ES512; November 2026;
-/// `make bench BENCH=identity`): a thread that serves requests may verify a token, but not many in
-/// a row. Otherwise a flood of wrong signatures would delay its other requests.
+/// microseconds (HS512) to hundreds of microseconds (ES512), as measured in November 2026 with
+/// `make bench BENCH=identity`. A thread that serves requests may verify a token, but not many in a
+/// row. Otherwise a flood of wrong signatures would delay its other requests.
 ///
 /// Its credentials are overwritten when it is dropped.
 pub struct Verification {
@@ -31,7 +31,7 @@ pub struct Verification {
 
 pub(crate) enum PendingCredentials {
     Password {
-        /// Has another name if it is the decoy of a user that does not exist.
+        /// The account of the user. If the user does not exist, a decoy with another name.
         account: Arc<Account>,
         /// The user name in the credentials.
         user: Box<str>,
@@ -59,8 +59,8 @@ pub struct Question<'a> {
     pub token: &'a str,
 }
 
-/// How long an invalid token is not asked about again. A token may become active, such as a token
-/// that is used before its issuer has written it everywhere.
+/// How long an invalid token is not asked about again. This is short because the token may become
+/// active: a client may use a token before its issuer has written it everywhere.
 const REFUSED: Duration = Duration::from_secs(5);
 
 /// The kind of a [`Verification`].
@@ -149,9 +149,10 @@ impl Verification {
             }
     }
 
-    /// Whether this process has already verified the same credentials against the same stored hash,
-    /// but too long ago; or its issuer has vouched for the opaque token. Never true for a JWT, nor
-    /// for credentials that the cache has evicted.
+    /// Whether the same credentials were valid before, but so long ago that they have expired in
+    /// the cache. For a password, this process verified it against the same stored hash. For an
+    /// opaque token, its issuer said that it was active. Never true for a JWT, nor for credentials
+    /// that the cache has evicted.
     ///
     /// Queues let such a verification go first: nobody can cause it without valid credentials, so a
     /// flood of wrong passwords does not delay users who were verified before.
@@ -167,8 +168,9 @@ impl Verification {
         self.job_key
     }
 
-    /// Runs it. It takes as long whether the user exists or not. An opaque token is invalid then:
-    /// only its issuer can say more, see [`Verification::question`].
+    /// Runs it. It takes as long for a user that does not exist as for one that does. For an opaque
+    /// token, the result is always invalid: only its issuer can verify it, see
+    /// [`Verification::question`].
     #[must_use]
     pub fn run(self) -> VerificationResult {
         let credentials = match self.credentials {

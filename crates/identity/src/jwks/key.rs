@@ -20,9 +20,9 @@ const MIN_EXPONENT: u64 = 65_537;
 /// The largest RSA exponent that the library accepts. Larger exponents cost more.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
-/// The y coordinates of the points of edwards25519 whose order divides eight, such as a key of
-/// zeros, in every encoding, without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and
-/// 1 once more with the prime added.
+/// The y coordinates of the points of edwards25519 whose order divides eight, without the sign bit
+/// of x. A key of zeros is such a point. The values are 0, 1, -1 and the two of order eight. Both 0
+/// and 1 have a second encoding, with the prime added, which is also here.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -232,7 +232,7 @@ fn edwards_point(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
         return Err(UNSUPPORTED_CURVE);
     }
     let point = bytes(jwk, "x")?;
-    // The library would parse a longer text as DER, whose point the next check does not see.
+    // The library would parse a longer value as DER. The next check would not see the point in it.
     if point.len() != 32 {
         return Err(WRONG_LENGTH);
     }

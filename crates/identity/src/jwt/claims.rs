@@ -115,8 +115,8 @@ fn equals(value: &Value, accepted: &ClaimValue) -> bool {
     }
 }
 
-/// As [`check_required`], of claims that may be incomplete, such as a test case's: a missing claim
-/// is no error.
+/// Like [`check_required`], but a missing claim is no error: the claims may be incomplete, such as
+/// those of a test case.
 pub(crate) fn check_partly_required(
     claims: &Map<String, Value>,
     required: &[RequiredClaim],
@@ -148,8 +148,8 @@ pub(crate) fn check_partial_claims(
 /// The subject of these claims, with the prefixes of this issuer.
 ///
 /// # Errors
-/// If there is no user name, or a claim that the policy reads names from has another type or an
-/// invalid name.
+/// If there is no user name, a claim from which the policy reads names has another type or an
+/// invalid name, or the actor is malformed.
 pub(crate) fn subject(
     claims: Map<String, Value>,
     issuer: &model::Issuer,
@@ -173,8 +173,8 @@ pub(crate) fn subject(
     })
 }
 
-/// The actor that the claim `act` names (RFC 8693, 4.1), if the policy reads it. An actor of another
-/// issuer is refused: its name would be read as that of a user of this issuer.
+/// The actor that the claim `act` names (RFC 8693, 4.1), if the policy reads it. An actor of
+/// another issuer is refused: its name would be read as that of a user of this issuer.
 fn actor(
     claims: &Map<String, Value>,
     issuer: &model::Issuer,
@@ -206,11 +206,13 @@ pub fn token_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
         .unwrap_or_default()
 }
 
-/// The groups or roles, each behind `prefix`, in claims that were verified elsewhere: as in a token,
-/// with spaces between the names of a string. None without a path.
+/// The groups or roles in claims that were verified elsewhere. Each gets the prefix. As in a token,
+/// the claim is a list, or a string with spaces between the names. The result is empty if there is
+/// no path or no claim.
 ///
 /// # Errors
-/// If they are unknown: the claim or what leads to it has another type, or a name is invalid.
+/// If they are unknown: the claim, or a value on the path to it, has another type; the claim has to
+/// be fetched from another place; or a name is invalid.
 pub fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
@@ -274,7 +276,7 @@ pub(super) enum Unreadable {
     /// The path leads through a value that is neither an object nor a list, or through a list
     /// although the next name is not an index. This many names of the path lead to that value.
     Mistyped(usize),
-    /// The claim has to be fetched from another place, according to this claim.
+    /// The claim has to be fetched from another place. The claim with this name says so.
     Elsewhere(&'static str),
 }
 

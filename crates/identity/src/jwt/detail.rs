@@ -15,9 +15,9 @@ type Members = Map<String, Value>;
 
 /// The parameter or claim of a token that led to this error, and the expected value.
 ///
-/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times, bounded and escaped,
-/// because the client chooses them. Other claims may be about a person. Of a malformed token it shows
-/// only where it is malformed.
+/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times, bounded and
+/// escaped, because the client chooses them. Other claims may be about a person. Of a malformed
+/// token it shows only where it is malformed.
 pub(crate) fn describe(
     token: &UnverifiedToken<'_>,
     issuers: &[Issuer],
@@ -157,8 +157,9 @@ pub(crate) fn describe_malformed_claim(claims: &Members, issuer: &model::Issuer)
         .unwrap_or_else(|| "a name of a group or a role has a control character".to_owned())
 }
 
-/// Describes the first claim of groups or roles that is present, and neither a text nor a list of
-/// names.
+/// Describes the first claim of groups or roles that cannot be read: it is neither a text nor a
+/// list of names, its path leads through a value of another type, or it is not in the token but has
+/// to be fetched from another place.
 #[must_use]
 pub fn describe_malformed_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
     let paths = [issuer.claims.groups.as_ref(), issuer.accepted_role_claim()];

@@ -36,7 +36,7 @@ const DIGEST: RangeInclusive<usize> = 16..=64;
 /// The rounds of a SHA-crypt hash that does not give them.
 const SHA_CRYPT_ROUNDS: u32 = 5_000;
 
-/// Parses a stored hash. The parameters are not checked.
+/// Parses a stored hash. This does not check whether its parameters are too weak or too costly.
 ///
 /// # Errors
 /// If the format is not supported, or the hash is damaged.
@@ -75,7 +75,8 @@ pub(super) fn parse(text: &str) -> Result<StoredHash, HashError> {
     }))
 }
 
-/// Whether a text begins with a scheme of RFC 2307, 5.3, or of LDAP servers since, that hashes.
+/// Whether a text begins with the `{scheme}` of a hash: one of RFC 2307, 5.3, or one that LDAP
+/// servers have added since.
 fn is_ldap_hash(text: &str) -> bool {
     let scheme = text.strip_prefix('{').and_then(|text| text.split_once('}'));
     let scheme = scheme.map_or("", |(scheme, _)| scheme).to_ascii_uppercase();
