@@ -118,9 +118,12 @@ fn changes_response(query: Query<'_>) -> bool {
     })
 }
 
-/// The cluster's response to the `count` permitted items of a bulk request, with the errors of the
-/// denied items at their sorted positions, about `added` bytes. `None` if the response has another
-/// number of items.
+/// Inserts the errors of denied items into the cluster's response to the permitted items.
+///
+/// `count` is the number of permitted items. `denied` has the position and the error of each denied
+/// item, sorted by position. `added` is about the number of bytes that the errors add.
+///
+/// `None` if the response has another number of items, or if it cannot be read.
 #[must_use]
 pub fn with_denied<'r>(
     response: &'r [u8],

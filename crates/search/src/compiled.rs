@@ -126,8 +126,8 @@ pub(crate) struct Special {
     /// System indices, with their aliases and data streams.
     pub(crate) system: RoaringBitmap,
     /// Names with a control character or a character above U+FFFF, which the plugin
-    /// [may match differently](has_astral_or_control). With the indices of the aliases and data
-    /// streams among them, and with the aliases and data streams of the indices.
+    /// [may match differently](has_astral_or_control). Also the indices of the aliases and data
+    /// streams with such a name, and the aliases and data streams of the indices with such a name.
     astral_or_control: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
@@ -365,7 +365,8 @@ impl Grant {
         self.restricts.contains(&true)
     }
 
-    /// The worst part that it hides, if any. Masked fields count as hidden fields.
+    /// The part that it hides, if any: documents, if it hides both documents and fields. Masked
+    /// fields count as hidden fields.
     fn hidden_part(&self) -> Option<HiddenPart> {
         let part = if self.restricts[0] { HiddenPart::Documents } else { HiddenPart::Fields };
         self.is_restricted().then_some(part)

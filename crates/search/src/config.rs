@@ -88,7 +88,7 @@ pub struct RoleMapping {
     pub users: Vec<Pattern>,
     /// Patterns of backend roles.
     pub backend_roles: Vec<Pattern>,
-    /// Patterns that must all match a backend role; nobody matches an empty list.
+    /// Patterns of backend roles. Each must match some backend role; nobody matches an empty list.
     pub and_backend_roles: Vec<Pattern>,
     /// Patterns of the caller's address.
     pub hosts: Vec<Pattern>,
@@ -128,7 +128,8 @@ impl SecurityConfig {
     /// Reads the files in a folder. Each but `roles.yml` may be missing.
     ///
     /// # Errors
-    /// All problems in all files, including warnings, sorted by place.
+    /// All errors in all files, with the warnings found while reading them, sorted by place. Some
+    /// warnings are left out: those about passwords and about unused roles.
     pub fn load(files: &dyn Files, folder: &Path) -> Result<Loaded, Vec<Problem>> {
         let names = files.list(folder).map_err(|error| {
             let message = format!("the folder cannot be read: {error}");

@@ -9,8 +9,8 @@ pub(crate) const UNSUPPORTED: Problem = Problem::Unsupported("date math of this 
 const CHANGING: Problem =
     Problem::Unsupported("date math that stands for another index some seconds earlier or later");
 
-/// The most by which the clock of a node, when it receives a request, may differ from our clock
-/// when we decide.
+/// The most by which two times may differ: the time by rolegate's clock when it decides, and the
+/// time by a node's clock when the node receives the request.
 const MAX_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// Whether a name is date math.
@@ -18,10 +18,12 @@ pub(crate) fn is_date_math(name: &str) -> bool {
     name.starts_with('<') && name.ends_with('>')
 }
 
-/// The name that an expression stands for now, if it is the same a little earlier and later.
+/// The name that an expression stands for now, if it is the same from [`MAX_SKEW`] earlier to
+/// [`MAX_SKEW`] later.
 ///
-/// Comparing both ends of that time suffices: a name that is rounded or formatted to minutes or
-/// more changes at most once per minute, and a name with seconds differs ten seconds later.
+/// Comparing the start and the end of this span, ten seconds apart, suffices. A name that is
+/// rounded or formatted to minutes or more changes at most once per minute. A name with seconds is
+/// another one ten seconds later.
 pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
     let (Ok(earlier), Ok(later)) = (now.checked_sub(MAX_SKEW), now.checked_add(MAX_SKEW)) else {
         return Err(UNSUPPORTED);

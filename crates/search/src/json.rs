@@ -1,7 +1,7 @@
 //! JSON, read without copying and without building values.
 //!
-//! It is stricter than a node, which also takes comments, UTF-16 and UTF-32. A node reads each text
-//! that this reader accepts in the same way.
+//! This reader is stricter than a node, which also takes comments, UTF-16 and UTF-32. If this
+//! reader accepts a text, a node reads the same values in it.
 
 use std::borrow::Cow;
 
@@ -133,7 +133,8 @@ impl<'a> Json<'a> {
         Ok(Cow::Owned(names.join(",")))
     }
 
-    /// Reads a list with commas, which a node splits, or an array of names. Returns such a list.
+    /// Reads a string with names between commas, which a node splits, or an array of names. Returns
+    /// the names, joined with commas.
     pub(crate) fn name_list_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         if self.peek()? == Value::Array { self.name_or_array() } else { self.string() }
     }
@@ -199,7 +200,8 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    /// A string with its quotes, without control characters, and whether it has escapes.
+    /// Reads a string. Returns it with its quotes, and whether it has escapes. A control character
+    /// in it is an error.
     fn raw_string(&mut self) -> Result<(&'a [u8], bool), Problem> {
         self.skip_space();
         let (start, mut has_escapes) = (self.at, false);

@@ -39,7 +39,8 @@ const MULTI_TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv")];
 const PREDICT: &[Action] = &[Action::new("cluster:admin/opensearch/ml/predict")];
 /// The index in which the plugin `user-behavior-insights` records queries, as the caller.
 const RECORDED_QUERIES: &str = "ubi_queries";
-/// The actions that a query may perform that rolegate does not see.
+/// The actions on indices that any kind of look-up may perform. A request needs them if rolegate
+/// cannot tell which kind of look-up it has.
 const ANY_LOOKUP: &[Action] = &[
     Action::new("indices:data/read/get"),
     Action::new("indices:data/read/mtv[shard]"),
@@ -48,9 +49,9 @@ const ANY_LOOKUP: &[Action] = &[
 ];
 const NO_TEXT: Problem = Problem::Invalid("the index of a look-up is not text");
 
-/// Processors of a search pipeline that look up no document, or only by a query that is read here:
-/// the query of `filter_query` is JSON. A script may show hidden terms, see
-/// [`Lookups::read_pipeline`].
+/// The processors of a search pipeline that cannot hide a look-up. Only `filter_query` has a query,
+/// and this query is JSON, so it is read like any other query. A `script` may show hidden terms:
+/// see [`Lookups::read_pipeline`].
 const SAFE_PROCESSORS: [&str; 11] = [
     "filter_query",
     "oversample",
@@ -88,7 +89,7 @@ pub(crate) fn read_filter<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
 ) -> Result<(), Problem> {
-    // The filter may be used on any index.
+    // The filter may be used on any index. So the searched indices are all indices, the default.
     let mut lookups = Lookups::default();
     lookups.read_value(reading, json, KeyPath::default())?;
     lookups.finish(reading).map(drop)
@@ -166,10 +167,11 @@ impl<'k> KeyPath<'k> {
         }
     }
 
-    /// Whether the next value of `json` makes a search show hidden terms: a `profile`, or an
-    /// aggregation with terms that no found document has. A value counts unless a node certainly
-    /// reads it otherwise. Both keys count at any depth, since a node may read them as members of
-    /// an outer object. Below the top, `profile` may be the name of a field, so only `true` counts.
+    /// Whether the next value of `json` makes a search show hidden terms. A `profile` does so. A
+    /// `min_doc_count` of 0 does so, too: an aggregation then has terms that no found document has.
+    /// If it is unclear how a node reads a value, the value counts. Both keys count at any depth,
+    /// since a node may read them as members of an outer object. Below the top, `profile` may be
+    /// the name of a field, so only `true` counts.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {
@@ -227,8 +229,9 @@ pub(crate) struct Lookups<'a> {
     has_terms: bool,
     /// Whether there is a `path`, which a look-up of terms must have.
     has_path: bool,
-    /// Whether there is a query of the plugin `neural-search`, and input for a model.
+    /// Whether there is a query of the plugin `neural-search`.
     has_neural: bool,
+    /// Whether there is input for a model, as such a query may have.
     has_model_input: bool,
     /// Whether the plugin `user-behavior-insights` is to record the search.
     is_recorded: bool,
@@ -250,8 +253,9 @@ impl<'a> Lookups<'a> {
         self.read_member_at(reading, json, KeyPath::default().member(key))
     }
 
-    /// Adds the needs of the names that a look-up may have, wherever they stand. Returns whether
-    /// the search shows hidden terms.
+    /// Adds the needs that are known only after the whole body: those of the names that a look-up
+    /// may have, wherever they stand, of a model, and of recording the search. Returns whether the
+    /// search shows hidden terms.
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<bool, Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
@@ -271,8 +275,9 @@ impl<'a> Lookups<'a> {
 
     /// Adds the needs of a value.
     ///
-    /// A client chooses the names of fields, aggregations and filters, and may choose the name of a
-    /// kind of query. So a value in the form of a query is also read as an ordinary value.
+    /// A client chooses the names of fields, aggregations and filters. It may choose `percolate`,
+    /// the name of a kind of query. So a value with such a key need not be a query: it is also
+    /// read as an ordinary value.
     fn read_value(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -334,18 +339,21 @@ impl<'a> Lookups<'a> {
             Value::String => json.clone().string()? != "_none",
             // A node reads the value as a name.
             Value::Other => true,
-            // A pipeline within a pipeline is not read again. It may look up anything.
+            // The processors of a pipeline within a pipeline are not checked. So it may look up
+            // anything. Its text was searched with the outer pipeline, see below.
             Value::Object | Value::Array if path.is_in_pipeline => true,
             Value::Object | Value::Array => {
                 let pipeline = json.clone().raw_value()?;
-                // A script may ask for a `profile`. These parts are looked for in any text.
+                // A script may ask for a `profile`. So the raw text is searched for these words,
+                // not only its keys. An escape (`\u`) may stand for a part of a word.
                 let texts: [&[u8]; 4] = [b"script", b"profile", b"min_doc_count", b"\\u"];
                 self.shows_hidden_terms |= contains_any(pipeline, &texts);
                 !has_only_safe_processors(pipeline)
             }
         };
         if is_unseen {
-            // An inner pipeline runs only if a processor of the outer pipeline is not safe.
+            // An inner pipeline runs only if a processor of the outer pipeline is not safe. The
+            // outer pipeline then counts already.
             self.shows_hidden_terms |= !path.is_in_pipeline;
             need_any_lookup(reading)?;
         }

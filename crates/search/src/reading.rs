@@ -27,8 +27,9 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The header `content-encoding`.
     pub content_encoding: Option<&'a str>,
-    /// Whether the cluster checks that a scroll belongs to the caller. Otherwise it needs all
-    /// indices: its id shows neither owner nor indices, and can be guessed from other ids.
+    /// Whether the cluster checks that a scroll belongs to the caller. Otherwise a request with a
+    /// scroll needs all indices: the id of the scroll shows neither its owner nor its indices, and
+    /// can be guessed from other ids.
     pub scrolls_are_checked: bool,
     /// The body.
     pub body: RequestBody<'a>,
@@ -120,7 +121,8 @@ impl<'a> Reading<'_, 'a> {
     /// Adds a need for all indices, for a request that does not name the indices that it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // A new index may have any name. Only roles for all indices grant this name.
+        // A new index may have any name, so a made-up name stands for it. Only a role for all
+        // indices grants the made-up name.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
@@ -169,8 +171,9 @@ impl<'a> Reading<'_, 'a> {
         if !RESOLVED_AT_ONCE.contains(&self.operation.name) {
             return Err(LATER_DATE_MATH);
         }
-        // The node resolves the name after rolegate, when the whole request has arrived. A client
-        // must not delay that, and a small clock skew must not matter.
+        // A node resolves the name later than rolegate, when the whole request has arrived there.
+        // A client could delay that by sending the body slowly. So the body must be here already.
+        // A small difference between the clocks does not matter: `resolve_around` allows for it.
         match self.request.body {
             RequestBody::Whole(_) => {}
             RequestBody::Pending => return Err(Problem::BodyNeeded),
@@ -257,8 +260,8 @@ fn check_name(name: &str) -> Result<(), Problem> {
     } else if name.contains(':') {
         Err(Problem::Unsupported("indices of remote clusters"))
     } else if name.starts_with('_') {
-        // No index has such a name. A module may have routes under it, such as
-        // `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
+        // No index has such a name. In a path, it may begin a route of a module instead, such as
+        // `/_opensearch_dashboards/_search`. In a list, the plugin takes `_all` for all indices.
         Err(Problem::Invalid("it names an index by a name that begins with `_`"))
     } else {
         Ok(())
@@ -274,8 +277,9 @@ const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 
 /// The most names and patterns of all needs of a request; a bulk request has two for each index.
-/// With `_msearch`, each line of two bytes searches the list in the path again. Evaluating this
-/// many names takes some 15 ms, in which the thread serves no other request.
+/// The number is limited because a short body can name many indices: each search of an `_msearch`
+/// may be as short as `{}`, and searches the list in the path again. Evaluating this many names
+/// takes some 15 ms, in which the thread serves no other request.
 pub(crate) const MAX_NAMES: usize = 50_000;
 /// The media types of bodies that are read.
 const JSON_TYPES: [&str; 3] =

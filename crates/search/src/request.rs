@@ -58,8 +58,8 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     Ok(operation.name)
 }
 
-/// Adds the needs of the path and the query. Calls `visit_list` with the position of the need
-/// and the parameter of each list.
+/// Adds the needs of the path and the query. Calls `visit_list` for each list of indices, with the
+/// position of its need and the name of its parameter.
 pub(crate) fn read_places(
     reading: &mut Reading<'_, '_>,
     mut visit_list: impl FnMut(usize, &'static str),
@@ -91,8 +91,9 @@ pub(crate) fn read_places(
                 Some(name) => reading.need(actions, Target::AliasOrNewIndex(name))?,
                 None => {
                     reading.need(actions, Target::AliasOrNewIndex(Cow::Borrowed(ROLLED_OVER)))?;
-                    // A role may hide a part of the new index, and without its name this cannot be
-                    // checked. So the need on the alias that is rolled over, the first, is marked.
+                    // A role may hide a part of the new index. Without the name of the index, this
+                    // cannot be checked. So the first need is marked: the need on the alias that is
+                    // rolled over.
                     reading.mark_first_need_as_adding_names();
                 }
             },
@@ -147,7 +148,8 @@ pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, bodiless) =
         (Vec::new(), Request { body: RequestBody::Unavailable, ..*request });
     start_reading(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
-        // Without the body, some requests need more (`Ok`), and some are denied for want of it.
+        // Without the body, some requests can be read, but may need more (`Ok`). Some cannot be
+        // read (`Err`).
         && matches!(
             read(&bodiless, &mut needs),
             Ok(_) | Err(Problem::BodyNeeded | UNBUFFERED_DATE_MATH)
@@ -169,7 +171,7 @@ pub(crate) fn start_reading<'r, 'a>(
     {
         return Err(Problem::Invalid("its path has a fragment or dot segments"));
     }
-    // A node reads such bytes as Latin-1 or as UTF-8, depending on the bytes around them.
+    // A node reads a byte outside of ASCII as Latin-1 or UTF-8, depending on the bytes around it.
     if !request.target.is_ascii() {
         return Err(Problem::Invalid(
             "its path or query has bytes outside of ASCII that are not percent-encoded",

@@ -14,7 +14,7 @@ pub(super) const ROLE: &str = "a role of the cluster";
 pub(super) const INDEX_PERMISSION: &str = "each of `index_permissions`";
 pub(super) const USER: &str = "a user of the cluster";
 
-/// Hints for keys that other products have in their role files, such as Elasticsearch.
+/// Hints for keys that belong to the role files of other products, such as Elasticsearch.
 const HINTS: Hints = Hints {
     keys: &[
         (ROLE, &["cluster"], Some("cluster_permissions"), ""),

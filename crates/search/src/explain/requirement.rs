@@ -21,13 +21,14 @@ pub struct Requirement {
 pub struct HeldRole {
     /// The name of the role.
     pub role: Arc<str>,
-    /// If set, the role applies only to callers with whose values the template matches its names.
+    /// If set, the role applies only to some callers: a template, filled in with the values of the
+    /// caller, must match names.
     pub template_match: Option<TemplateMatch>,
     /// The role applies only to callers who have none of these roles.
     pub without: Vec<Arc<str>>,
 }
 
-/// A pattern with values of the caller that must match names.
+/// A pattern that must match names. It has values of the caller in it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemplateMatch {
     /// The pattern.
@@ -68,30 +69,32 @@ impl Requirement {
             && !self.forbidden.iter().any(|role| role.is_met_by(roles, variables))
     }
 
-    /// The steps of [`Self::is_met_by`].
+    /// About the number of steps that [`Self::is_met_by`] takes.
     #[must_use]
     pub fn size(&self) -> usize {
         let roles = self.required.iter().flatten().chain(&self.forbidden);
         self.required.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
-    /// The same as requirements whose roles have no `without`. A caller must meet at least one of
-    /// them.
+    /// The same requirement, split into requirements whose roles have no `without`. A caller who
+    /// meets one of them meets this requirement.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
         if self.required.iter().flatten().all(|role| role.without.is_empty()) {
             return vec![self.clone()];
         }
-        // Only the role `kibana_user` has a `without`.
-        let mut alternative = self.clone();
-        alternative.required.iter_mut().for_each(|any| any.retain(|role| role.without.is_empty()));
-        let mut with = self.clone();
+        // Only the role `kibana_user` has a `without`. So two requirements suffice. In the
+        // first, this role does not count. In the second, it counts, and the roles in its `without`
+        // are forbidden.
+        let mut first = self.clone();
+        first.required.iter_mut().for_each(|any| any.retain(|role| role.without.is_empty()));
+        let mut second = self.clone();
         let without =
-            with.required.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
+            second.required.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
         for role in without.collect::<Vec<_>>() {
-            with.forbid(HeldRole::unconditional(&role));
+            second.forbid(HeldRole::unconditional(&role));
         }
-        vec![alternative, with]
+        vec![first, second]
     }
 
     /// Adds a role that a caller must not have.
@@ -115,7 +118,7 @@ impl HeldRole {
             && !self.without.iter().any(|role| roles.contains(role))
     }
 
-    /// The steps of [`Self::applies_to`].
+    /// About the number of steps to check that a caller has the role, and that it applies.
     #[must_use]
     pub fn size(&self) -> usize {
         1 + self.without.len()
@@ -152,7 +155,8 @@ impl TemplateMatch {
         self.names.iter().map(|name| &*name.name)
     }
 
-    /// The only user name with which the pattern matches its name; `None` if there may be others.
+    /// The only user name with which the pattern matches, if that is known and the pattern must
+    /// match a single name.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self.names.as_slice() {
@@ -170,7 +174,8 @@ impl NameWithParents {
         Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }
     }
 
-    /// Whether `pattern` matches the name or a parent, or may match a name of this pattern.
+    /// Whether `pattern` matches the name or a parent. If `self` is itself a pattern: whether some
+    /// name may match both patterns.
     pub(super) fn may_match(&self, pattern: &Pattern) -> bool {
         if self.is_pattern {
             return pattern.may_overlap(&self.name);
