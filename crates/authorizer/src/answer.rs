@@ -42,6 +42,7 @@ impl Values {
     }
 
     /// The value of the header at index `at` of `set_headers`; `None` removes the header.
+    /// `with_rule` has the values that [`Self::render_rule`] has written.
     pub(crate) fn rendered<'a>(&'a self, with_rule: &'a [String], at: usize) -> Option<&'a str> {
         match self.values.get(at)? {
             Rendered::Complete(value) => value.as_deref(),
@@ -84,7 +85,7 @@ impl Rendered {
         }
     }
 
-    /// The text of a request that this rule allowed; `None` if it must not be sent.
+    /// The text for a request that this rule allowed; `None` if it must not be sent.
     pub(crate) fn text<'a>(&'a self, rule: &'a str) -> Option<Cow<'a, str>> {
         match self {
             Self::Complete(value) => value.as_deref().map(Cow::Borrowed),
@@ -137,7 +138,7 @@ pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Val
     Values { size: values.iter().map(Rendered::size).sum(), values }
 }
 
-/// The text of these pieces; `None` if a placeholder has no value, or it must not be sent.
+/// The text of these pieces; `None` if a placeholder has no value, or if the text must not be sent.
 pub(crate) fn render_filled(pieces: &[Piece], template: TemplateValues<'_>) -> Option<Rendered> {
     let is_filled = |piece: &Piece| {
         *piece == Piece::Rule || render_piece(piece, template).is_some_and(|text| !text.is_empty())
@@ -170,8 +171,8 @@ fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        // Without reserved roles. A caller has them only if the policy defines them, so in the
-        // header, a first rule for `anyone` would change every request.
+        // Reserved roles are left out. A caller has such a role only if the policy defines it. So
+        // the first rule for `anyone` would change this header in every request.
         Piece::Roles => join(unreserved_roles(template.roles).into_iter()),
         Piece::Groups => join(
             template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),
@@ -193,7 +194,7 @@ pub(crate) fn unreserved_roles<'r>(roles: &[&'r str]) -> Vec<&'r str> {
     roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)).collect()
 }
 
-/// The names that a list in a header can carry, with commas.
+/// Joins names with commas. Omits those that such a list in a header cannot carry.
 fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.filter(|name| is_sendable(name) && !name.contains(',')).collect();
     names.join(",")
@@ -209,9 +210,9 @@ pub(crate) fn claim_text(claim: &Value) -> Option<String> {
     }
 }
 
-/// Whether a number was not rounded to an integer when it was read. Integers of more than 64 bits
-/// are read as floating-point numbers, which are rounded from 2^53 on: two tenants could become
-/// equal.
+/// Whether this number is surely not a rounded integer. Integers of more than 64 bits are read as
+/// floating-point numbers, which cannot hold every integer from 2^53 on. So the numbers of two
+/// tenants could become equal.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
     number.is_u64()
@@ -228,8 +229,8 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// Maximum bytes of a request's id in a body. Envoy's id has 20 digits; another client may send an
-/// id as long as a message.
+/// Maximum bytes of a request's id in a body. Envoy's id has at most 20 digits. Another client of
+/// this server may send a much longer id.
 const MAX_ID_BYTES: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
@@ -263,8 +264,8 @@ impl Denials {
         headers.get(usize::from(grpc)..).unwrap_or_default()
     }
 
-    /// Replaces `body` with the body of an answer; for a gRPC call with its message, which Envoy
-    /// sends as `grpc-message`, and clients show in one line.
+    /// Replaces `body` with the body of an answer. For a gRPC call, this is the message that Envoy
+    /// sends as `grpc-message`. Clients show it in one line.
     pub(crate) fn write_body(
         &self,
         reason: Reason,
@@ -314,8 +315,8 @@ pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<Respons
     let basic =
         identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
     let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
-    // No RFC has a scheme for API keys or certificates; without any challenge, a 401 is no valid answer (RFC 9110,
-    // 15.5.2).
+    // Without any challenge, a 401 is no valid answer (RFC 9110, 15.5.2). No RFC has a scheme for
+    // API keys or for certificates, so these two schemes are our own.
     let api_key = identity.api_key_header();
     let api_key = api_key.map(|name| format!("ApiKey realm=\"{realm}\", header=\"{name}\""));
     let certificate = identity.certificates.iter();

@@ -49,7 +49,7 @@ pub(crate) struct SignedIdentity {
     /// The claims of the caller's token that the policy names: the index of each in the settings,
     /// and its value, as JSON for a JWT, as text for the compact form. The token is not kept.
     claims: Box<[(usize, Box<str>)]>,
-    /// An upper bound of the header's length.
+    /// An upper bound of the header's length, unless JSON escapes many characters of its names.
     size: usize,
 }
 
@@ -60,7 +60,7 @@ struct SignedValue {
     renewal: UnixTime,
 }
 
-/// The identity is too large for its format, or the key cannot sign.
+/// The identity is too large for its format, the key cannot sign, or the clock cannot be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotSigned;
 
@@ -99,6 +99,7 @@ impl IdentitySigner {
             Some((at, self.claim_text(identity::claim(subject, path)?)?.into()))
         });
         let claims: Box<[(usize, Box<str>)]> = claims.collect();
+        // The rest are lengths, with room for quotes, commas and the names of members.
         let names =
             subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
@@ -120,7 +121,8 @@ impl IdentitySigner {
         }
     }
 
-    /// Writes the header of a caller to `value`. Signs it first if it is new or old.
+    /// Writes the header of a caller to `value`. Signs it first if it has not been signed or is
+    /// due to be signed again.
     pub(crate) fn write(
         &self,
         identity: &SignedIdentity,
@@ -130,12 +132,12 @@ impl IdentitySigner {
         value: &mut String,
     ) -> Result<(), NotSigned> {
         value.clear();
-        // Without a clock, the header would never expire.
+        // A clock that cannot be read is at the end of time. The header would never expire.
         let renewal = now.checked_add(self.settings.lifetime / 2).ok_or(NotSigned)?;
         let expires = now.checked_add(self.settings.lifetime).ok_or(NotSigned)?;
         if let Some(signed) = &*identity.signed.load()
             && now < signed.renewal
-            // A clock that was set back must not give a header more time.
+            // If the clock was set back, the old header would be valid for longer than intended.
             && signed.renewal <= renewal
         {
             value.push_str(&signed.value);
@@ -175,7 +177,7 @@ impl IdentitySigner {
                     let value: Value = serde_json::from_str(text).map_err(|_| NotSigned)?;
                     payload.insert(name.to_owned(), value);
                 }
-                // RFC 8693, 4.1. It wins over a claim of this name.
+                // RFC 8693, 4.1. The actor replaces a claim that is named `act`, too.
                 if let Some(actor) = actor {
                     payload.insert("act".to_owned(), json!({ "sub": actor }));
                 }

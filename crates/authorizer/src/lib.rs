@@ -10,11 +10,12 @@
 //!
 //! * `request`: parses and validates a request; `tokens` finds tokens in headers and `cookies`;
 //! * `authentication`: how its caller becomes known;
-//! * `responder`: the headers of an allowed request and the answer to a denied request, by `answer`
-//!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
-//!   a client cannot spoof them) and `identity_header` (the header that tells the application who
-//!   the caller is, signed); and `metadata`, for Envoy's later filters;
-//! * `conditions`: the variables of conditions, and `recorded`: those that the decision log has;
+//! * `responder`: builds the headers of an allowed request and the answer to a denied request;
+//! * `answer`: header values, challenges and bodies, for the responder;
+//! * `sanitizer`: which headers are set or removed, so that a client cannot spoof them;
+//! * `identity_header`: a signed header that tells the application who the caller is;
+//! * `metadata`: the metadata of an allowed request, for Envoy's later filters;
+//! * `conditions`: the variables of conditions; `recorded`: those that the decision log has;
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
 
@@ -86,9 +87,9 @@ pub struct Authorizer {
     names_hosts: bool,
 }
 
-/// A caller that nobody has authenticated, with its roles and headers resolved once for many
-/// requests; or the error of its credentials. It belongs to its authorizer: another authorizer
-/// could give it other roles.
+/// A caller that is assumed, not authenticated; or the error of its credentials. Its roles and
+/// headers are resolved once for many requests. It belongs to the authorizer that made it: another
+/// authorizer could give it other roles.
 #[derive(Debug)]
 pub struct AssumedCaller<'p> {
     authorizer: &'p Authorizer,
@@ -105,7 +106,7 @@ pub enum Backend<'a> {
 }
 
 /// The caller caches and buffers that a thread keeps from request to request. If the rules decide
-/// and the caller is in this cache, a request allocates nothing and writes to no memory that
+/// and the caller is in `callers`, a request allocates nothing and writes to no memory that
 /// threads share (invariant 6 in `crates/README.md`).
 #[derive(Debug, Default)]
 pub struct Scratch {
@@ -166,9 +167,8 @@ impl Authorizer {
         Ok((this, warnings))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified. A caller that passed no
-    /// `previous` to [`Self::compile`] does this as a separate step: [`Authenticator::carry_over`]
-    /// says why.
+    /// Carries over the Basic credentials that `previous` has verified. This is a separate step
+    /// after [`Self::compile`] without `previous`: [`Authenticator::carry_over`] says why.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
@@ -183,8 +183,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// If a reload replaces the authorizer between the two calls, call the new authorizer. It
-    /// ignores `result` if it has another hash for the user, or if `result` is that of a token.
+    /// If a reload replaces the authorizer between the two calls, call the new authorizer.
+    /// That one ignores `result` if the user's hash has changed, or if `result` is for a token.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -207,8 +207,8 @@ impl Authorizer {
     }
 
     /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for
-    /// tools and tests. The credentials in the request are not verified. On a search cluster this
-    /// takes no place in a cache, and no lock that other decisions wait for.
+    /// tools and tests. The credentials in the request are not verified. On a search
+    /// cluster, this adds nothing to shared caches and takes no lock that other decisions wait for.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
@@ -222,7 +222,7 @@ impl Authorizer {
         self.check_with(assumed, request, scratch, now).verdict()
     }
 
-    /// A caller of requests to this host that nobody has authenticated: see [`Self::check_as`].
+    /// Prepares a caller for requests to this host. It is assumed, as in [`Self::check_as`].
     #[must_use]
     pub fn assumed_caller(
         &self,
@@ -278,8 +278,8 @@ impl Authorizer {
         }
     }
 
-    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields that are
-    /// not known yet may be empty.
+    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields of
+    /// `request` that the server has not read yet may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
@@ -309,8 +309,8 @@ impl Authorizer {
         }
     }
 
-    /// Whether a rule or a search cluster is for certain hosts, so that a request without a host
-    /// cannot be decided.
+    /// Whether decisions depend on the host: a rule or a search cluster is for certain hosts, or a
+    /// condition reads the host. Then a request without a host cannot be decided.
     #[must_use]
     pub fn names_hosts(&self) -> bool {
         self.names_hosts
@@ -364,11 +364,12 @@ impl Authorizer {
         request::credentials(request, self.backend(request.host).identity())
     }
 
-    /// The assumed caller of a request, with the actor of its certificate if the policy requires an
-    /// actor.
+    /// The subject of an assumed caller. If the policy requires an actor and the subject has none,
+    /// the client certificate of the request names it.
     ///
     /// # Errors
-    /// If the certificate is missing, invalid, or the caller's own.
+    /// If an actor is required, and the certificate is missing, invalid or not named by the policy;
+    /// or if the subject itself is that of a certificate.
     pub fn with_required_actor(
         &self,
         request: &Request<'_>,
@@ -428,7 +429,8 @@ impl Authorizer {
         [basic, tokens]
     }
 
-    /// The `kid`s of tokens since the last call that are not in the key set of this URL.
+    /// The `kid`s that tokens have named since the last call, and that the key set of this URL does
+    /// not have.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = self.rules.authenticator.take_unknown_kids(url);
@@ -440,8 +442,8 @@ impl Authorizer {
 }
 
 impl AssumedCaller<'_> {
-    /// Authorizes a request as if this were its caller, as [`Authorizer::check_as`] does. A request
-    /// to a host of the other backend than the caller was prepared for is denied.
+    /// Authorizes a request as if this were its caller, as [`Authorizer::check_as`] does. The
+    /// caller was prepared for one backend: a request to a host of the other backend is denied.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,

@@ -33,12 +33,12 @@ enum CallerValue {
     Fields(CallerMetadata),
 }
 
-/// Computes the metadata of a caller: each key has the first value that is for everyone, or for a
-/// role of the caller.
+/// Computes the metadata of a caller. A policy may give a key several values, each for a role or
+/// for everyone. The first value that is for the caller counts.
 ///
-/// A key is left out where a placeholder of its text is empty: two callers without a tenant are not
-/// the callers of one tenant. So is a text that a header could not carry, because it could forge a
-/// line of an access log.
+/// A key is left out if a placeholder in its text is empty. Otherwise two callers without a tenant
+/// would look like callers of one tenant. A key is also left out if a header could not carry its
+/// text, because such a text could forge a line of an access log.
 pub(crate) fn render(entries: &[MetadataEntry], template: TemplateValues<'_>) -> CallerMetadata {
     let rendered = entries.iter().filter_map(|entry| {
         let (_, value) = entry.values.iter().find(|(role, _)| {
@@ -67,7 +67,7 @@ fn render_value(value: &model::MetadataValue, template: TemplateValues<'_>) -> O
 }
 
 impl CallerMetadata {
-    /// The keys and values of a request that this rule allowed.
+    /// The keys and values for a request that this rule allowed.
     pub(crate) fn values<'a>(
         &'a self,
         rule: &'a str,

@@ -12,10 +12,12 @@ use serde::{Deserialize, Serialize};
 /// Maximum bytes of a value. A longer value is not recorded: a client chooses its headers, and must
 /// not fill the log.
 const MAX_VALUE: usize = 256;
-/// Maximum bytes of all names and values of a request, and of a caller.
+/// Maximum bytes of names and values in total: of a request's variables, of its question's, and of
+/// its caller's claims, each.
 const MAX_TOTAL: usize = 4096;
-/// Parts of the names of headers and parameters that may have a secret. Their values are not
-/// recorded: some gateways send applications a shared secret, which a condition may check.
+/// Parts of names. A header, parameter, claim or property with such a name may have a secret. Its
+/// value is not recorded: some gateways send applications a shared secret, which a condition may
+/// check.
 const SECRET: [&str; 14] = [
     "assertion",
     "auth",
@@ -56,7 +58,7 @@ pub struct RecordedInputs {
 pub(crate) struct RecordedVariables {
     /// The variables of a request, except those that a line of the log has anyway.
     of_request: Vec<(String, Expression)>,
-    /// Properties and the context of a question.
+    /// Properties and the context of a question of AuthZEN.
     of_question: Vec<(String, Expression)>,
     /// The claims.
     of_claims: Vec<(String, Expression)>,
@@ -198,13 +200,14 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.contains(part))
 }
 
-/// Whether a member that is absent belongs to an object: only then is `has(claims.a.b)` false.
+/// Whether the parent of an absent member is an object, as `claims.a` of `claims.a.b`. Only then is
+/// `has(claims.a.b)` false, and the member recorded as absent, not as malformed.
 fn has_parent(variable: &Expression, inputs: &Inputs<'_>) -> bool {
     let Expression::Member(object, _) = variable else { return true };
     matches!(condition::evaluate(object, inputs), Ok(Value::ClaimMap(_)))
 }
 
-/// The value as JSON; `None` if no variable that is recorded has such a value.
+/// The value as JSON; `None` for a type of value that no recorded variable has.
 fn to_json(value: &Value<'_>) -> Option<serde_json::Value> {
     Some(match value {
         Value::Bool(value) => (*value).into(),

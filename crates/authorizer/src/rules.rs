@@ -23,8 +23,9 @@ use crate::scratch::AnswerScratch;
 use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 use crate::{Scratch, answer};
 
-/// The most steps for the conditions of all rules that match a request. A path has several
-/// interpretations, and many rules may match each, while one condition may read all header lines.
+/// The most steps that the conditions of all rules that match a request may take together: ten
+/// times the limit of one condition. Many rules may match each interpretation of a path, and each
+/// of their conditions may read all header lines.
 const MAX_STEPS: usize = 10 * condition::MAX_STEPS;
 
 /// The rules of a policy, ready to decide about requests.
@@ -57,8 +58,8 @@ pub struct RulesCaller {
     headers: CallerHeaders,
     /// The data of conditions, if the policy has any.
     conditions: Option<CallerConditions>,
-    /// The subject with its claims, if headers name its roles and these depend on the request: then
-    /// its headers are rendered for each request.
+    /// The subject with its claims. It is kept only if headers name its roles and these depend on
+    /// the request. Then its headers are rendered for each request.
     with_claims: Option<Box<(Subject, Trust)>>,
     /// The values that conditions read in its claims, for the decision log.
     read_claims: Option<Box<RecordedInputs>>,
@@ -135,10 +136,11 @@ impl Rules {
             callers,
             |subject, trust| self.caller(responder, subject, trust),
         );
-        // `validate_credentials` need not run for accepted credentials: it says why.
-        let is_well_formed = reads_credentials && caller.is_ok();
-        debug_assert!(!is_well_formed || request::validate_credentials(credentials).is_ok());
-        if !is_well_formed && let Err(reason) = request::validate_credentials(credentials) {
+        // Accepted credentials are always valid: `validate_credentials` says why. So it runs only
+        // for all others.
+        let is_known_valid = reads_credentials && caller.is_ok();
+        debug_assert!(!is_known_valid || request::validate_credentials(credentials).is_ok());
+        if !is_known_valid && let Err(reason) = request::validate_credentials(credentials) {
             return Outcome::Decided(responder.deny_early(request, reason, answer));
         }
         Outcome::Decided(match caller {
@@ -185,7 +187,7 @@ impl Rules {
         let subject_of_patterns = caller.map(pattern_subject);
         let (reason, rule) = match self.decide(parsed, roles, subject_of_patterns, &inputs).1 {
             Decision::Allowed(rule) => {
-                let mut cached = attached.map_or(&self.anonymous, |attached| &attached.headers);
+                let mut headers = attached.map_or(&self.anonymous, |attached| &attached.headers);
                 let held = if responder.shows_roles {
                     self.held_role_names(parsed, roles, subject_of_patterns, &inputs)
                 } else {
@@ -194,12 +196,12 @@ impl Rules {
                 if let Some(held) = &held {
                     let kept = attached.and_then(|attached| attached.with_claims.as_deref());
                     let kept = kept.map(|(subject, trust)| (subject, *trust));
-                    cached = caller_headers.insert(responder.caller_headers(kept, held));
+                    headers = caller_headers.insert(responder.caller_headers(kept, held));
                 }
                 let permitted = Permitted {
                     rule: self.label(rule),
                     subject,
-                    headers: cached,
+                    headers,
                     path,
                     target: "",
                     document_security: "",
@@ -235,7 +237,8 @@ impl Rules {
     /// Finds the deciding rule. The decision is to allow only if every interpretation of the path
     /// in `all` is allowed, and no `deny` rule matches an interpretation in `deny_only` (see
     /// [`policy::canonical::PathInterpretations`]). Nearly every path has a single interpretation:
-    /// itself. Returns the decision and its interpretation; if allowed, the canonical path.
+    /// itself. Returns the interpretation that decided, and the decision. If the decision is to
+    /// allow, the interpretation is the canonical path.
     pub fn decide<'r>(
         &self,
         parsed: &ParsedRequest<'r>,
@@ -277,7 +280,7 @@ impl Rules {
         (canonical, allowed)
     }
 
-    /// The data of the rules for a subject.
+    /// Resolves the roles of a subject and renders its headers, to cache them with it.
     pub(crate) fn caller(
         &self,
         responder: &Responder,
@@ -304,8 +307,8 @@ impl Rules {
         }
     }
 
-    /// The values that conditions read in a request, for a log; `None` if they read nothing
-    /// that a line of the log does not have anyway. `read_claims` is that of the verdict.
+    /// The values that conditions read in a request, for the decision log, without those that each
+    /// of its lines has anyway. `None` if no others are read. `read_claims` is that of the verdict.
     #[must_use]
     pub fn recorded_inputs(
         &self,
@@ -332,8 +335,8 @@ impl Rules {
         }
     }
 
-    /// The roles of a caller, those that its actor has, too, if it has an actor; and the other data
-    /// that decisions about it need. Anonymous without a subject.
+    /// The roles of a caller, and the other data that decisions about it need. If the caller has an
+    /// actor, the roles are those that both have. Without a subject, the caller is anonymous.
     #[must_use]
     pub fn roles_and_conditions(
         &self,
@@ -396,8 +399,8 @@ impl Rules {
         &self.authenticator
     }
 
-    /// The names of the roles that a caller has for this request; `None` if it has all of them for
-    /// all requests.
+    /// The names of the roles that a caller has for this request; `None` if none of its roles
+    /// depends on the request.
     fn held_role_names(
         &self,
         parsed: &ParsedRequest<'_>,

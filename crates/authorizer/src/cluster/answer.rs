@@ -23,7 +23,8 @@ pub(crate) struct Denials {
     unauthorized: Box<[ResponseHeader]>,
 }
 
-/// Maximum bytes of the list of missing privileges in the decision log.
+/// Bytes of the detail for the decision log after which its lists are cut off. The last entry may
+/// exceed this.
 const MAX_DETAIL: usize = 1_000;
 
 impl Denials {
@@ -62,7 +63,7 @@ impl Denials {
         answer: &search::Answer,
         DenialScratch { body, detail }: &'a mut DenialScratch,
     ) -> Denied<'a> {
-        // The request is decided again with its body: nobody reads this answer.
+        // Nobody reads this answer: the request is decided again when its body has arrived.
         if request.body == RequestBody::Pending && reason == Reason::Cluster(Problem::BodyNeeded) {
             [&mut *detail, &mut *body].into_iter().for_each(String::clear);
         } else {
@@ -113,7 +114,8 @@ pub(super) fn error_members(kind: &str, text: &str) -> String {
     format!("\"type\":\"{kind}\",\"reason\":{}", json!(text))
 }
 
-/// Why the request is denied, for the decision log: the missing privileges, or the problem.
+/// Writes why the request is denied, for the decision log: the missing privileges, or the problem.
+/// If only a part of the request is permitted, the permitted names come first.
 fn write_detail(reason: Reason, answer: &search::Answer, detail: &mut String) {
     detail.clear();
     if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {

@@ -24,11 +24,11 @@ pub(super) struct Compiled {
     pub(super) privileges: Privileges,
     /// How callers authenticate on the hosts of the cluster.
     pub(super) identity: Identity,
-    /// The positions of `internal_users.yml`'s users in the configuration.
+    /// The position of each user of `internal_users.yml` in the configuration, by its name.
     users: HashMap<Arc<str>, usize>,
-    /// The bytes of the inventory.
+    /// The bytes of the inventory: the cluster's own list of its indices, aliases and data streams.
     inventory: Option<Arc<[u8]>>,
-    /// Whether a role is mapped to addresses.
+    /// Whether a role is mapped from addresses of clients.
     pub(super) maps_addresses: bool,
     /// Whether the cluster checks that a scroll is the caller's own.
     pub(super) scrolls_are_checked: bool,
@@ -108,7 +108,8 @@ impl Compiled {
             identity: identity(section, &config, policy),
             users,
             maps_addresses,
-            // The index of a scroll is unknown, and so are its filters.
+            // A scroll does not name its index, so its filters are unknown. Where filters are
+            // handed over, the cluster's check is therefore not enough.
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
@@ -136,14 +137,15 @@ fn load_config(section: &model::Search) -> Result<config::Loaded, Vec<Problem>> 
     SecurityConfig::load(&MapFiles(files), &section.folder)
 }
 
-fn has_users(section: &model::Search) -> bool {
+fn has_users_file(section: &model::Search) -> bool {
     section.files.iter().any(|file| file.path.ends_with("internal_users.yml"))
 }
 
-/// How callers authenticate: as users of `internal_users.yml` if the cluster has that file,
-/// otherwise as the policy's own users; with API keys and certificates; and with tokens of the policy's issuers.
+/// How callers authenticate. Passwords are those of `internal_users.yml` if the cluster has that
+/// file, otherwise those of the policy's own users. API keys, certificates and tokens are those of
+/// the policy.
 fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -> Identity {
-    let basic = has_users(section).then(|| Basic {
+    let basic = has_users_file(section).then(|| Basic {
         realm: REALM.into(),
         users: config.users.iter().filter(|user| user.hash.is_some()).map(basic_user).collect(),
         verify: true,
@@ -153,19 +155,19 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     });
     let basic =
         basic.or_else(|| Some(Basic { realm: REALM.into(), ..policy.identity.basic.clone()? }));
-    // The plugin separates roles in a claim by commas.
+    // The plugin splits the roles in a claim at commas.
     let jwt = policy.identity.jwt.iter().map(|issuer| Issuer {
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
     });
     let model::Identity { api_keys, certificates, token_from, .. } = policy.identity.clone();
     let jwt = jwt.collect();
-    // The policy has no actors: see its parser.
+    // The parser of the policy rejects actors beside a search cluster.
     Identity { basic, api_keys, certificates, jwt, token_from, combine_both: None }
 }
 
-/// Warns of issuers whose tokens can have the name of a user, and so its roles, or the name of
-/// Dashboards itself.
+/// Warns of issuers whose tokens can have the name of a user of the cluster, and so its roles; or
+/// the name by which Dashboards itself calls the cluster.
 fn ambiguous_users(
     section: &model::Search,
     config: &SecurityConfig,
@@ -173,7 +175,7 @@ fn ambiguous_users(
     inventory: Option<&search::Inventory>,
 ) -> Vec<Problem> {
     let users = config.users.iter().filter(|user| {
-        has_users(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name)
+        has_users_file(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name)
     });
     let server = dashboards_server(config, inventory);
     let mut problems = Vec::new();
@@ -203,14 +205,15 @@ fn ambiguous_users(
     problems
 }
 
-/// Whether a role is mapped from this name, not only from every name.
+/// Whether a role is mapped from this name by a pattern other than `*`, which matches every name.
 fn is_mapped_by_name(config: &SecurityConfig, name: &str) -> bool {
     let mut patterns = config.mappings.iter().flat_map(|mapping| &mapping.users);
     patterns.any(|pattern| !pattern.is_anything() && pattern.matches(name))
 }
 
-/// The name of Dashboards itself, if the cluster has its index, or its files name it. Tenants are
-/// configured by default, even without Dashboards.
+/// The name by which Dashboards itself calls the cluster. `None` unless the cluster has the index
+/// of Dashboards, or the role files mention the name. The settings do not tell whether there is a
+/// Dashboards: tenants are configured by default.
 fn dashboards_server<'c>(
     config: &'c SecurityConfig,
     inventory: Option<&search::Inventory>,

@@ -1,4 +1,5 @@
-//! The filters for the answer of the cluster, as the value of a header for the next server.
+//! The filters for the answer of the cluster, as the value of a header: the server that receives
+//! the forwarded request applies them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -41,7 +42,7 @@ pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     true
 }
 
-/// Writes JSON with an escape for each character that is not ASCII. Only strings have such
+/// Writes JSON, and escapes each character that is not printable ASCII. Only strings have such
 /// characters.
 fn push_ascii(json: &str, text: &mut String) {
     for character in json.chars() {
