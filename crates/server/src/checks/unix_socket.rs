@@ -77,7 +77,7 @@ impl UnixSocket {
             match written {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.full = Some(Room::of(self.socket.get_ref()));
+                    self.full = Some(Room::watch(self.socket.get_ref()));
                 }
                 written => return Poll::Ready(written),
             }
@@ -88,7 +88,7 @@ impl UnixSocket {
 impl Room {
     /// The event to wait for after a write found the send buffer full. If the socket has become
     /// writable in the meantime, the registration reports it at once.
-    fn of(socket: &UnixStream) -> Self {
+    fn watch(socket: &UnixStream) -> Self {
         let registered = socket.try_clone().and_then(|same| register(same, Interest::WRITABLE));
         registered.map_or_else(|_| Self::Later(Box::pin(sleep(WRITE_BACKOFF))), Self::Reported)
     }

@@ -40,7 +40,8 @@ const MIN_WHOLE: usize = 8 << 10;
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     let mut unsent = message;
-    // No capacity is reserved: `check` limits the size, and the answers of a batch leave together.
+    // No capacity is reserved: the authorizer limits the size of an answer, and the answers of a
+    // batch leave together.
     if unsent.len() < MIN_WHOLE {
         while unsent.len() > MAX_FRAME {
             stream.send_data(unsent.split_to(MAX_FRAME), false)?;
