@@ -1,5 +1,5 @@
-//! Listening sockets: bound before the server starts, so that a port in use is reported before
-//! anything runs, then accepted from in a runtime.
+//! Listening sockets. They are bound before the server starts, so that a port in use is reported
+//! before anything runs. Later, a runtime accepts connections from them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ pub enum Listener {
     Unix(std::os::unix::net::UnixListener),
 }
 
-/// The same in a runtime.
+/// A listening socket that is registered with a runtime.
 #[derive(Debug)]
 pub(crate) enum AsyncListener {
     Tcp(TcpListener),

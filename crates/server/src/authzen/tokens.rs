@@ -1,4 +1,4 @@
-//! The bearer tokens of those who may ask (RFC 6750).
+//! The bearer tokens (RFC 6750) of the clients that may ask AuthZEN questions.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const MAX_LENGTH: usize = 512;
 const MAX_TOKENS: usize = 16;
 const MAX_FILE: usize = 16 << 10;
 
-/// The tokens in a file, which is read again.
+/// The tokens in a file. The file is read again at an interval, and on request.
 pub struct Tokens {
     file: PathBuf,
     active: Mutex<Active>,
@@ -26,7 +26,7 @@ pub struct Tokens {
 
 struct Active {
     digests: Vec<Digest>,
-    /// The error of the last reading, which is logged once.
+    /// Why the last reading failed; `None` if it succeeded. An error that repeats is logged once.
     error: Option<TokensError>,
 }
 
@@ -42,8 +42,8 @@ impl Tokens {
     /// Reads the tokens in a file.
     ///
     /// # Errors
-    /// If it cannot be read, has no token or too many, or has a line that is no token or is too
-    /// short or too long.
+    /// If the file cannot be read, or has no token, too many tokens, or a line that is not a token
+    /// of a permitted length.
     pub fn load(file: PathBuf) -> Result<Self, TokensError> {
         let digests = read(&file)?;
         let active = Mutex::new(Active { digests, error: None });
@@ -84,8 +84,8 @@ impl Tokens {
         }
     }
 
-    /// Whether a token is among these. The time that this takes does not tell how much of it is
-    /// right.
+    /// Whether a token is among these. This takes the same time for every wrong token of a length,
+    /// so the time does not help to guess a token character by character.
     pub(super) fn has(&self, token: &[u8]) -> bool {
         let digest_of_token = digest(&SHA256, token);
         let active = self.active.lock().unwrap_or_else(PoisonError::into_inner);

@@ -84,7 +84,7 @@ async fn accept(
     }
     poll_fn(|cx| {
         while let Poll::Ready(Ok(accepted)) = listener.poll_accept(cx) {
-            // It fails only if the connection does.
+            // This fails only if the connection is broken.
             let _ = round_robin.hand_over(&protocol, accepted);
         }
         Poll::Ready(())
@@ -119,7 +119,7 @@ impl RoundRobin {
     fn send(&self, next: &AtomicUsize, command: Command) {
         let worker = next.fetch_add(1, Relaxed) % self.workers.len().max(1);
         if let Some(worker) = self.workers.get(worker) {
-            // Sending fails only to a worker that has ended, together with the server.
+            // Sending fails only if the worker has ended, and then the server is ending too.
             let _ = worker.send(command);
         }
     }

@@ -54,7 +54,7 @@ impl Budget {
 }
 
 impl Reservation {
-    /// Takes a place, once.
+    /// Takes a place, unless this reservation has one already.
     pub(crate) fn take_place(&mut self) -> Result<(), Overload> {
         if !self.has_place {
             take(&self.budget.requests, 1).ok_or(Overload::WaitingChecks)?;

@@ -13,27 +13,28 @@ use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuth
 use super::notices::Overload;
 
 /// Credentials that must be verified before the request can be authorized, and the network of the
-/// downstream client, by which the queues decide whose credentials are verified next.
+/// downstream client. The queues serve these networks in turn.
 #[derive(Debug)]
 pub(crate) struct Unverified(pub(crate) Verification, pub(crate) ClientNetwork);
 
 /// Why a request is answered without evaluating the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// It exceeds a limit, so it is denied.
+    /// The request exceeds a limit, so it is denied.
     Limit(Limit),
-    /// It would have to wait, and too many others do, so it is denied.
+    /// The request would have to wait, but too many others wait already, so it is denied.
     Overload(Overload),
-    /// It cannot be processed, so the peer gets an error.
+    /// The request cannot be processed, so the peer gets an error.
     Error(ErrorKind),
 }
 
 /// The circumstances of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// When the request was complete or, if it never is, when its first part was read.
+    /// When the request was complete. For a request that is denied before it is complete, this is
+    /// when its first part was read.
     pub(crate) received: Received,
-    /// The `traceparent` of the proxy's own call; empty if the call has none, and if no spans are
+    /// The `traceparent` of the proxy's own call. Empty if the call has none, or if no spans are
     /// recorded.
     pub(crate) traceparent: &'a [u8],
     pub(crate) via: Via,
@@ -42,7 +43,7 @@ pub(crate) struct Call<'a> {
 /// Authorizes the requests of a worker.
 pub(crate) struct Checker {
     thread: ThreadAuthorizer,
-    /// The header of a denial with its reason.
+    /// The name of the response header that tells why a request is denied; `None` for no header.
     explain_header: Option<Arc<str>>,
 }
 
@@ -93,7 +94,7 @@ impl Checker {
         Self { thread: ThreadAuthorizer::new(policy, counters), explain_header }
     }
 
-    /// Whether spans are recorded, which need the `traceparent` of a call.
+    /// Whether spans are recorded. If so, [`Call::traceparent`] is needed.
     pub(crate) fn joins_traces(&self) -> bool {
         self.thread.joins_traces()
     }
@@ -101,7 +102,7 @@ impl Checker {
     /// Runs `answer` with the active snapshot.
     ///
     /// # Errors
-    /// If no policy is active, if `answer` fails or panics.
+    /// If no policy is active, or if `answer` fails or panics.
     pub(crate) fn with_snapshot<R>(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
@@ -113,17 +114,19 @@ impl Checker {
     /// request.
     ///
     /// # Errors
-    /// If it panics.
+    /// If the verification panics.
     pub(crate) fn verify(&self, verification: Verification) -> Result<VerificationResult, Failure> {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Authorizes a request. `result` is that of the verification that the request has waited for.
-    /// If a reload has meanwhile removed the user or the permission, the request is denied, or its
-    /// credentials must be verified again first.
+    /// Authorizes a request. Returns its answer, or the credentials that must be verified first.
+    ///
+    /// `result` is the result of the verification, if the request has waited for one. A reload
+    /// during the wait may have removed the user or the permission. Then the request is denied, or
+    /// its credentials must be verified again.
     ///
     /// # Errors
-    /// If `encode` fails. Then nothing is counted as decided.
+    /// If `encode` fails. Then the request is not counted as decided.
     pub(crate) fn authorize<A>(
         &self,
         (authorizer, scratch): (&Authorizer, &mut Scratch),
@@ -196,7 +199,8 @@ impl Checker {
         let headers =
             denied.headers.iter().map(|header| (header.name, Cow::Borrowed(&*header.value)));
         let explained = self.explain_header.as_deref().map(|name| (name, explanation(denied)));
-        // Envoy keeps it, and derives it from the HTTP status only where it is missing.
+        // Envoy keeps this header. Without it, Envoy would derive `grpc-status` from the HTTP
+        // status.
         let status = is_grpc.then(|| ("grpc-status", Cow::Borrowed(denied.reason.grpc_status())));
         headers.chain(explained).chain(status)
     }

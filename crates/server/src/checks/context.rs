@@ -23,8 +23,8 @@ use crate::grpc::turns::TurnQueue;
 /// permitted in an attack (S20 in SECURITY.md).
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
-/// The state of all workers. A request of a caller whose credentials are cached writes to none of
-/// it.
+/// The state that all workers share. A request whose credentials are cached does not write to it,
+/// so workers do not contend for it.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) policy: ActivePolicy,

@@ -16,19 +16,21 @@ pub struct Options {
     pub threads: usize,
     /// Maximum size of a `Check` message, in bytes.
     pub max_message_size: usize,
-    /// Maximum number of open connections, divided evenly among the worker threads. When a thread
-    /// has its share, it closes the connection that has been idle for longest; if none is idle, the
-    /// new connection.
+    /// Maximum number of open connections, divided evenly among the worker threads. A thread that
+    /// has its share closes an idle connection for each new one: the oldest that never had a
+    /// request, or else the one that has been idle for longest. If none is idle, it closes the new
+    /// connection.
     pub max_connections: usize,
-    /// Age at which a connection is drained, so that its peer opens another; up to a tenth less, at
-    /// random; zero means never.
+    /// Age at which a connection is drained, so that its peer opens another. The actual age is up
+    /// to a tenth less, at random. Zero means never.
     pub max_connection_age: Duration,
     /// Maximum number of checks that wait at once, for the rest of their message or the
     /// verification of their credentials, in the whole server.
     pub max_waiting_checks: usize,
-    /// Maximum time for the HTTP/2 handshake; and for a request, from its first part until it is
-    /// answered: for the rest of its message and the verification of its credentials. A shorter
-    /// `grpc-timeout` replaces it for that request.
+    /// Maximum time for the TLS handshake, for the HTTP/2 handshake, and for a request. A request's
+    /// time begins with its first part and ends with its answer. It includes waiting for the rest
+    /// of the message and for the verification of the credentials. If a request has a shorter
+    /// `grpc-timeout`, that is its limit.
     pub request_timeout: Duration,
     /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
     pub hash_threads: usize,
@@ -36,7 +38,7 @@ pub struct Options {
     pub hash_queue: usize,
     /// The TLS of connections over TCP; `None` for connections without it.
     pub tls: Option<Arc<Tls>>,
-    /// The name of a response header for the reason of a denial.
+    /// The name of the response header that tells why a request is denied; `None` for no header.
     pub explain_header: Option<Arc<str>>,
 }
 

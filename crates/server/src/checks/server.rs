@@ -46,18 +46,18 @@ impl Server {
         let addresses =
             listeners.iter().map(|(_, listener)| listener.address()).collect::<io::Result<_>>()?;
         let options = options.resolved();
-        let (phase, phases) = watch::channel(Phase::Serving);
-        let shared = Arc::new(shared(policy, options, phases.clone())?);
+        let (phase, phase_receiver) = watch::channel(Phase::Serving);
+        let shared = Arc::new(shared(policy, options, phase_receiver.clone())?);
         let workers = (0..shared.options.threads)
             .map(|number| worker::spawn(number, Arc::clone(&shared)))
             .collect::<io::Result<Vec<_>>>()?;
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
-        let acceptor = acceptor::start(listeners, commands, Arc::clone(&shared), phases)?;
-        let counters = workers
+        let acceptor = acceptor::start(listeners, commands, Arc::clone(&shared), phase_receiver)?;
+        let worker_counters = workers
             .iter()
             .map(|worker| (worker.checks.clone(), worker.connections.clone()))
             .collect();
-        let counters = Counters::new(counters, shared);
+        let counters = Counters::new(worker_counters, shared);
         Ok(RunningServer { addresses, phase, workers, acceptor, counters })
     }
 }
@@ -81,7 +81,7 @@ impl RunningServer {
         &self.addresses
     }
 
-    /// The counters. The copy stays valid after this is dropped.
+    /// A copy of the handle to the counters. It stays valid after the server is dropped.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.clone()
@@ -112,8 +112,8 @@ impl RunningServer {
         let _ = timeout_at(end, accepted).await;
         let (commands, ends): (Vec<_>, Vec<_>) =
             workers.into_iter().map(|worker| (worker.commands, worker.ended)).unzip();
-        for commands in &commands {
-            let _ = commands.send(Command::Drain);
+        for worker in &commands {
+            let _ = worker.send(Command::Drain);
         }
         let all_ended = async {
             for ended in ends {
@@ -121,6 +121,7 @@ impl RunningServer {
             }
         };
         let in_time = timeout_at(end, all_ended).await.is_ok();
+        // The workers close the connections that are still open.
         drop(commands);
         in_time
     }

@@ -1,15 +1,16 @@
 //! Lets requests with unverified tokens take turns, so that verifying them never delays the others
 //! for long.
 //!
-//! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole
-//! check of a caller whose credentials are cached about a microsecond (November 2026; `make bench
-//! BENCH=identity`, `BENCH=check`). Anybody can send well-formed tokens with wrong signatures. If
-//! each were verified as it arrives, a flood of them would delay all requests. So a worker verifies
-//! at most a token per iteration of its event loop, in which other connections are served too. An
-//! idle worker begins the next iteration at once, so it still verifies as many as its core can.
+//! Verifying a token takes from a few microseconds (HS512) to hundreds of microseconds (ES512). The
+//! whole check of a caller whose credentials are cached takes about one microsecond (November 2026;
+//! `make bench BENCH=identity`, `BENCH=check`). Anybody can send well-formed tokens with wrong
+//! signatures. If each were verified as it arrives, a flood of them would delay all requests. So a
+//! worker verifies at most one token per iteration of its event loop. Other connections are served
+//! in the same iteration. An idle worker begins the next iteration at once, so it still verifies as
+//! many tokens as its core can.
 //!
 //! The networks of the downstream clients ([`ClientNetwork`]) take turns too. So the next token of
-//! a network waits for at most a token of each other network, however many these have sent.
+//! a network waits for at most one token of each other network, however many these have sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +31,7 @@ pub(crate) struct TokenQueue {
 
 impl TokenQueue {
     /// Queues a request. When the receiver resolves, the request is admitted: it may verify its
-    /// token. When it fails, a request of another network has taken the place.
+    /// token. When the receiver fails, a request of another network has displaced this one.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this network.
@@ -39,7 +40,7 @@ impl TokenQueue {
         network: ClientNetwork,
     ) -> Result<oneshot::Receiver<()>, Overload> {
         let (admit, admission) = oneshot::channel();
-        // Cancelled requests take no room.
+        // If the queue is full, cancelled requests are removed first.
         let enqueued = self.queue.borrow_mut().enqueue(network, admit, |admit| !admit.is_closed());
         // Dropping the sender of a displaced request resolves its receiver with an error.
         drop(enqueued.map_err(|_| Overload::TokenQueue)?);
@@ -47,12 +48,12 @@ impl TokenQueue {
         Ok(admission)
     }
 
-    /// Admits a request per iteration of the event loop. Never returns.
+    /// Admits one request per iteration of the event loop. Never returns.
     pub(crate) async fn run(self: Rc<Self>) {
         loop {
             let next = self.queue.borrow_mut().pop();
             match next {
-                // A cancelled request is not admitted.
+                // Sending fails if the request was cancelled. Then the next is admitted at once.
                 Some(admit) => {
                     if admit.send(()).is_ok() {
                         // The runtime resumes this task only after it has run other tasks and

@@ -2,8 +2,8 @@
 //!
 //! Attackers with wrong credentials can make many checks wait, each with a message of up to the
 //! size that Envoy permits for headers. All verifications together get at most half of the memory
-//! of waiting checks, so that messages can still arrive. A network gets a share, and at most as
-//! much as it leaves to all other networks, so that callers from these can still sign in.
+//! of waiting checks, so that messages can still arrive. A network may use a fixed share, and never
+//! more than would stay free for the other networks. So callers from these can still sign in.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,17 +15,18 @@ use super::notices::Overload;
 
 /// A network may take a quarter of all places.
 const NETWORK_PLACES_DIVISOR: usize = 4;
-/// A network may always take this many places.
+/// A network may take this many places, even if fewer places would stay free.
 const MIN_NETWORK_PLACES: usize = 16;
 /// All verifications may take half of the memory of waiting checks, and a network an eighth.
 const BYTES_DIVISOR: usize = 2;
 const NETWORK_BYTES_DIVISOR: usize = 8;
-/// The first check of a network may always take this many bytes: more than Envoy permits for
-/// headers, so only a request with a body takes more.
+/// The first check of a network may take this many bytes even if fewer bytes would stay free, as
+/// long as all verifications together do not exceed their limit. This is more than Envoy permits
+/// for headers, so only a request with a body takes more.
 const MIN_NETWORK_BYTES: usize = 128 << 10;
 
-/// The checks whose credentials are being verified. Shared by all workers; those of callers whose
-/// credentials are cached are not among them.
+/// The checks whose credentials are being verified. All workers share this. A check with cached
+/// credentials is never one of them.
 #[derive(Debug)]
 pub(crate) struct Verifications {
     max: Usage,
@@ -66,10 +67,11 @@ impl Usage {
 }
 
 impl Verifications {
-    /// The limits of a server in which at most `places` checks of `bytes` may wait.
+    /// The limits of a server in which at most `places` checks, of `bytes` in total, may wait.
     pub(crate) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            // Only to compute the free places: the budget of all waiting checks is the limit.
+            // `places` only serves to compute how many are free. The number of all waiting checks
+            // is limited elsewhere, by their budget.
             max: Usage { places, bytes: bytes / BYTES_DIVISOR },
             max_of_network: Usage {
                 places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
@@ -80,12 +82,11 @@ impl Verifications {
     }
 
     /// Reserves a place and these bytes for a check. Credentials that were verified before need no
-    /// reservation, so that attackers in the same network cannot keep them out of the queue, which
-    /// serves them first.
+    /// reservation (`None`). So attackers in the same network cannot keep them out of the queue,
+    /// which serves them first.
     ///
-    /// # Errors
-    /// When the network or all networks have reached their limit, or the network would take more
-    /// than would be free.
+    /// # Errors When the check would exceed the limit of its network or of all networks, or its
+    /// network would then use more than stays free.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         verified_before: bool,

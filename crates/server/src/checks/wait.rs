@@ -23,12 +23,12 @@ pub(crate) trait WaitingCheck {
     /// Records that a wait ends now.
     fn resume(&mut self);
 
-    /// Whether the peer has given up. Wakes the task when it does.
+    /// Ready once the peer has given up.
     fn poll_cancelled(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// Reserves the memory of a check whose credentials are to be verified, which takes so many
-/// `bytes` beside them.
+/// Reserves the memory of a check whose credentials are to be verified. `bytes` is what the check
+/// takes without these credentials.
 pub(crate) fn reserve(
     context: &WorkerContext,
     Unverified(verification, network): &Unverified,
@@ -44,14 +44,16 @@ pub(crate) fn reserve(
 /// Waits until the credentials are verified, then has the check authorize and answer.
 ///
 /// # Errors
-/// If it cannot be verified, or not in time. Then the check has no answer yet.
+/// If the credentials cannot be verified, or not before the deadline, or if the peer gives up.
+/// Then the check has not been answered yet.
 pub(crate) async fn verify_and_check(
     context: &WorkerContext,
     check: &mut impl WaitingCheck,
     mut unverified: Box<Unverified>,
     deadline: Instant,
 ) -> Result<(), Failure> {
-    // Repeated only if a reload came between: for a password only if the user has another hash.
+    // Repeated only if a reload came meanwhile. For a password also only if the reload has changed
+    // the user's hash.
     loop {
         let Unverified(verification, network) = *unverified;
         let result = match verification.kind() {
@@ -67,7 +69,7 @@ pub(crate) async fn verify_and_check(
                 let turn = async { turn.await.map_err(|_| Overload::TokenQueue.into()) };
                 in_time(check, deadline, turn).await?;
                 check.resume();
-                // Another request with the same token may have been verified meanwhile.
+                // The same token may have been verified for another request meanwhile.
                 match check.check(None) {
                     Ok(()) => return Ok(()),
                     Err(unverified) => context.checker.verify(unverified.0)?,

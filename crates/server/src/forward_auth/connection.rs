@@ -1,4 +1,4 @@
-//! A connection over which a proxy asks, by HTTP/1.1.
+//! An HTTP/1.1 connection over which a proxy asks questions: each asks to check one request.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -19,13 +19,14 @@ use crate::checks::context::WorkerContext;
 use crate::checks::notices::{Peer, RefusedQuestion};
 use crate::checks::registry::{Mode, RegisteredConnection};
 
-/// How long a connection may wait for a question, or send its head. Longer than proxies keep an
-/// unused connection (Caddy 2 minutes, Go 90 seconds, nginx 60), so that none sends a question while
-/// it is closed. Slow senders take no more than their connections, which make room for others.
+/// Maximum time until the head of the next question has arrived. Proxies close an unused connection
+/// earlier (Caddy after 2 minutes, Go 90 seconds, nginx 60). So no proxy sends a question just when
+/// the server closes the connection. A slow sender occupies only its connection, which is closed
+/// when it is idle and others need its place.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(180);
-/// Maximum bytes of a head: as much as over gRPC.
+/// Maximum bytes of the head of a question: as much as over gRPC.
 const MAX_HEAD: usize = 128 << 10;
-/// The same for a stranger: the minimum of `hyper`.
+/// The same for a peer that is not trusted: the least that `hyper` permits.
 const MAX_STRANGERS_HEAD: usize = 8 << 10;
 
 /// Serves a connection until it ends.
@@ -56,7 +57,7 @@ pub(crate) async fn serve<I: AsyncRead + AsyncWrite + Unpin>(
         match asker.registered.mode(cx) {
             Mode::Close => return Poll::Ready(Ok(())),
             Mode::Drain | Mode::Serve if draining => {}
-            // `hyper` would wait for a first question.
+            // A graceful shutdown would not end it: `hyper` would still wait for a first question.
             Mode::Drain if !asker.registered.had_request() => return Poll::Ready(Ok(())),
             Mode::Serve if !age.is_over(cx) => {}
             Mode::Drain | Mode::Serve => {

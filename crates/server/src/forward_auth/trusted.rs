@@ -1,4 +1,4 @@
-//! Who may ask over HTTP.
+//! Which peers may ask for checks over HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -30,7 +30,7 @@ impl FromStr for TrustedNetwork {
 }
 
 impl TrustedNetwork {
-    /// Whether it has all addresses.
+    /// Whether this network has all addresses of its family, IPv4 or IPv6.
     pub(crate) fn is_everybody(self) -> bool {
         self.0.prefix == 0
     }

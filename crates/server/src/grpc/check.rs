@@ -22,13 +22,13 @@ pub(super) enum Answer {
     Error(ErrorKind),
 }
 
-/// The header lines of a request. Up to 48, more than most requests have, are on the stack, which
-/// saves an allocation per request; more go to the heap. Chosen, not measured: each takes 32 bytes
-/// of the stack.
+/// The header lines of a request. Most requests have fewer than 48. Up to 48 lines stay on the
+/// stack, which saves an allocation per request; a longer list goes to the heap. The number is
+/// chosen, not measured: each line takes 32 bytes of the stack.
 type HeaderLines<'a> = SmallVec<[Header<'a>; 48]>;
 
-/// Authorizes a message with the active snapshot. `result` is that of the verification that the
-/// message has waited for.
+/// Authorizes a message with the active snapshot. `result` is the result of the verification, if
+/// the message has waited for one.
 pub(super) fn check(
     context: &WorkerContext,
     message: &[u8],
@@ -117,8 +117,8 @@ fn deny(
     snapshot: (&Authorizer, &mut Scratch),
     call: Call<'_>,
 ) -> Result<Answer, ErrorKind> {
-    // The first line of each name, so that repeated names do not grow it. The form of the answer
-    // depends on the content type.
+    // The headers that the decision log shows, and the content type, on which the form of the
+    // answer depends. Only the first line of each name is kept, so the list stays short.
     let mut logged: Vec<Header<'_>> = Vec::new();
     let decoded = CheckRequest::decode(message, |line| {
         if (runtime::is_logged(line.name)
@@ -167,8 +167,8 @@ fn encode(
     encoded.map(|message| Answer::Verdict(message.into())).map_err(|_| ErrorKind::Unanswerable)
 }
 
-/// The certificate of the client: whole if Envoy sends it (`include_peer_certificate`), since it
-/// may have more names than the name in `source.principal`.
+/// The certificate of the client, if Envoy sends it (`include_peer_certificate`). Otherwise only
+/// the name in `source.principal`; the certificate may have more names.
 fn certificate<'a>(decoded: &CheckRequest<'a>) -> Option<Certificate<'a>> {
     match (decoded.certificate, decoded.principal) {
         (b"", b"") => None,

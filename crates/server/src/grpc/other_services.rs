@@ -1,7 +1,9 @@
-//! The services other than ext_authz: health, implemented here, and reflection, by tonic.
+//! The services other than ext_authz: health, which is implemented here, and reflection, which
+//! tonic implements.
 //!
-//! Every peer that reaches the listener can make these calls, so each has a deadline and counts
-//! against a budget. That budget is separate: these calls never keep a check from being answered.
+//! Every peer that reaches the listener can make these calls. So each message must arrive, and each
+//! answer be read, within a time limit. Unfinished messages and streaming calls count against
+//! budgets. These are not the budget of checks: these calls never keep a check from being answered.
 
 mod health;
 mod reflection;
@@ -33,7 +35,7 @@ use reflection::Reflection;
 /// Maximum size of a message, in bytes. A health request contains the name of a service; a
 /// reflection request that of a type.
 const MAX_MESSAGE: usize = 4 << 10;
-/// Maximum bytes that the unfinished messages of health calls hold together. Separate from
+/// Maximum bytes that the unfinished messages of all health calls hold together. Separate from
 /// [`CALLS`]: streaming RPCs must not keep a probe from being answered.
 const MESSAGES: usize = 4 << 20;
 /// Maximum bytes that streaming RPCs (`Watch`, `ServerReflectionInfo`) hold together.
@@ -41,8 +43,8 @@ const CALLS: usize = 2 << 20;
 /// Bytes that a health watch holds in addition to its messages: a task, a stream, its headers.
 /// Estimated, not measured.
 const WATCH: usize = 6 << 10;
-/// Bytes that a reflection call holds: as much as its peer may send while it does not read an
-/// answer.
+/// Bytes that a reflection call holds: the flow-control window of its stream. A peer that reads no
+/// answers can make the server buffer that much.
 const REFLECTION: usize = 256 << 10;
 
 /// The services. Cheap to clone.

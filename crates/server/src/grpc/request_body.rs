@@ -7,13 +7,19 @@ use envoy::CheckRequest;
 /// requests of clients.
 const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 
-/// The body of a request, if Envoy sends the whole body. Envoy sends it if the filter or the route
-/// has `with_request_body`, and then always adds the header [`PARTIAL`]. Without that header, Envoy
-/// may have kept the body, so it is unseen. It is empty only if the route promises by
-/// `context_extensions: { request_body: buffered }` that Envoy sends all bodies, no header such as
-/// `content-length` announces a body, and the request does not upgrade to another protocol, whose
-/// bytes Envoy does not buffer. If Envoy sends the body as text, the cluster gets other bytes, so
-/// it is unseen.
+/// The body of a request, if Envoy sends the whole body; otherwise `Unavailable`.
+///
+/// Envoy sends the body if the filter or the route has `with_request_body`. Then it always adds the
+/// header [`PARTIAL`]. Without that header, Envoy may have kept the body, so the body is
+/// unavailable. One exception: the body is known to be empty if all of this is true:
+///
+/// * The route promises by `context_extensions: { request_body: buffered }` that Envoy sends all
+///   bodies.
+/// * No header such as `content-length` announces a body.
+/// * The request does not upgrade to another protocol, whose bytes Envoy would not buffer.
+///
+/// A body that Envoy sends as text may have other bytes than the cluster gets, so it is
+/// unavailable.
 pub(super) fn whole_body<'a>(
     request: &CheckRequest<'a>,
     headers: &[Header<'a>],

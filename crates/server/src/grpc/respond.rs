@@ -27,21 +27,24 @@ const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 const UNAVAILABLE: &str = "14";
 
-/// Maximum payload of a DATA frame. `h2` copies shorter frames into the write of their batch, and
-/// sends each longer frame in two or three writes of its own. Answers with a long user name or path
-/// are longer. A peer that asked for many such answers cost a worker 30 % of its time (November
-/// 2026).
+/// Maximum payload of a DATA frame of an answer below [`MIN_WHOLE`]. `h2` copies frames of up to
+/// this size into one write, together with the other answers of the connection's turn. It sends
+/// each larger frame in two or three writes of its own. An answer with a long user name or path is
+/// larger, so it is split. When it was not split, a peer that asked for many such answers cost a
+/// worker 30 % of its time (November 2026).
 const MAX_FRAME: usize = 1023;
-/// From this length on a message is sent in frames as large as the peer permits: the writes are few
-/// beside its bytes, and each frame that waits for the peer takes some hundred bytes.
+/// A message of at least this length is not split into frames of [`MAX_FRAME`]: its frames are as
+/// large as the peer permits. For so many bytes, two or three writes per frame are few. Many small
+/// frames would cost memory: each frame that waits for the peer takes some hundred bytes.
 const MIN_WHOLE: usize = 8 << 10;
 
 /// Sends a message, which includes its gRPC prefix, and the status OK.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
     let mut unsent = message;
-    // No capacity is reserved: the authorizer limits the size of an answer, and the answers of a
-    // batch leave together.
+    // Sends without waiting for the flow-control window: `h2` buffers what the window does not
+    // permit yet. The authorizer limits the size of an answer, so the buffer stays small. And so
+    // all answers of a turn leave together.
     if unsent.len() < MIN_WHOLE {
         while unsent.len() > MAX_FRAME {
             stream.send_data(unsent.split_to(MAX_FRAME), false)?;
@@ -58,13 +61,13 @@ pub(super) fn begin(respond: &mut SendResponse<Bytes>) -> Result<SendStream<Byte
 
 /// Ends an answer with the status OK.
 pub(super) fn end(stream: &mut SendStream<Bytes>) -> Result<(), h2::Error> {
-    // An empty map would allocate room for eight headers with the first.
+    // Without a capacity, the map would allocate room for eight headers at the first insert.
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert(GRPC_STATUS, OK);
     stream.send_trailers(trailers)
 }
 
-/// A message with its five-byte gRPC prefix: not compressed, and its length.
+/// A message with its five-byte gRPC prefix: a zero byte (not compressed), then the length.
 pub(super) fn framed(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], message].concat().into()
@@ -129,7 +132,7 @@ fn grpc_response() -> Response<()> {
     response
 }
 
-/// The gRPC status of each error. None is `0` (OK), which would allow the request.
+/// The gRPC status of each error. No error has the status `0` (OK), which would allow the request.
 const fn status(kind: ErrorKind) -> (&'static str, &'static str) {
     match kind {
         ErrorKind::Cancelled => (CANCELLED, "cancelled"),

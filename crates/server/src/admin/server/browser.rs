@@ -1,15 +1,16 @@
 //! Requests that a website makes a browser send.
 //!
-//! With each request to `localhost`, to a loopback address or over HTTPS, a browser names the
-//! relation to the site that caused it (Fetch Metadata, `Sec-Fetch-Site`). A page cannot change the
-//! header. Probes, Prometheus and command lines do not send it.
+//! A browser adds the header `Sec-Fetch-Site` (Fetch Metadata) to each request to `localhost`, to a
+//! loopback address or over HTTPS. The header tells whether the site that caused the request is the
+//! requested site. A page cannot change the header. Probes, Prometheus and command-line clients do
+//! not send it.
 
 use hyper::HeaderMap;
 
 const SITE: &str = "sec-fetch-site";
 
-/// Whether a page of another origin caused the request, unless a person followed its link to a page
-/// of its own.
+/// Whether a page of another origin caused the request, other than by a navigation: a link that
+/// opens the requested page in a tab is permitted.
 pub(super) fn is_cross_site_subrequest(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SITE).iter();
     sites.any(|site| site != "same-origin" && site != "none") && !is_navigation(headers)
@@ -20,7 +21,7 @@ pub(super) fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(SITE) || headers.contains_key(hyper::header::ORIGIN)
 }
 
-/// Whether a tab will show the page: not a frame, and not a prefetch.
+/// Whether a tab will show the page. False for a page in a frame, and for a prefetch.
 fn is_navigation(headers: &HeaderMap) -> bool {
     has_single_value(headers, "sec-fetch-mode", "navigate")
         && has_single_value(headers, "sec-fetch-dest", "document")

@@ -1,5 +1,6 @@
-//! `grpc.health.v1`: `SERVING` while a policy is active and the server is not about to stop, once
-//! there were the keys that `keys-needed` requires.
+//! `grpc.health.v1`. The status is `SERVING` while three conditions hold: a policy is active; the
+//! server is not about to stop; and everything that must be fetched (the keys that `keys-needed`
+//! requires, the inventory of a search cluster) has been loaded at least once.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -57,8 +58,8 @@ impl Health {
         }
     }
 
-    /// Sends each change of the status, until the peer disconnects, has not read a change for
-    /// `send_timeout`, or the server drains.
+    /// Sends the status, and again when it changes. Ends when the peer disconnects, when it has not
+    /// read a status for `send_timeout`, or when the server drains.
     pub(super) async fn watch(
         self,
         message: Bytes,

@@ -1,5 +1,5 @@
-//! `grpc.reflection`, v1 and v1alpha: tonic's service answers each message of a call as a call of
-//! its own.
+//! `grpc.reflection`, v1 and v1alpha. The peer sends several messages in one call. For each of
+//! them, this makes a separate call of tonic's service.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -41,7 +41,7 @@ impl Reflection {
     }
 
     /// Serves a call until it ends. `None` if the peer sends nothing for `idle_timeout`, does not
-    /// read the answer or has left: then the stream is reset.
+    /// read an answer for so long, or has left. Then the stream is reset, because it is dropped.
     pub(super) async fn serve(
         &self,
         request: Request<RecvStream>,
