@@ -23,7 +23,8 @@ pub(crate) use object::{BundleObject, Object, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
-/// How many bytes larger than its files a bundle may be, if they cannot be compressed.
+/// How many bytes a compressed bundle may have beyond the maximum size of its files. Files that
+/// cannot be compressed make the bundle larger than they are.
 const OVERHEAD: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub(crate) struct BundleSource {
     pub(crate) object: Option<BundleObject>,
 }
 
-/// The client for a request, with its credentials or store.
+/// What a fetch needs: the client, the credentials for a server, and the store if the bundle is an
+/// object.
 pub(crate) struct Access {
     pub(crate) client: HttpsClient,
     pub(crate) credentials: Option<HeaderValue>,
@@ -72,8 +74,8 @@ impl BundleSource {
     /// The keys that may sign a bundle, read from their files now.
     ///
     /// # Errors
-    /// When a file cannot be read or has no public key. Then no bundle may be accepted: without any
-    /// keys, unsigned bundles would be.
+    /// When a file cannot be read or has no public key. Then no bundle may be accepted. If the file
+    /// were skipped instead, no key might be left, and unsigned bundles would be accepted.
     pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, LoadError> {
         let mut keys = Vec::new();
         for path in &self.settings.public_keys {

@@ -29,15 +29,15 @@ impl From<Vec<Problem>> for LoadError {
 }
 
 impl LoadError {
-    /// A file that a setting names cannot be used.
+    /// The error for a file that a setting names and that cannot be used.
     pub(crate) fn in_file(setting: &str, file: &Path, error: impl Display) -> Self {
         Self::Setting(format!("`{setting}` {}: {error}", file.display()))
     }
 }
 
-/// Describes a system error while threads and sockets are created. If a thread cannot be created,
-/// it only says "Resource temporarily unavailable". This adds the remedy: `settings` names the
-/// settings for the number of threads.
+/// Describes a system error that occurred while threads and sockets were created. If a thread
+/// cannot be created, the system's text says only "Resource temporarily unavailable". The returned
+/// text adds the remedy. `settings` names the settings for the number of threads.
 #[must_use]
 pub fn start_error(error: &io::Error, settings: &str) -> String {
     if error.kind() != io::ErrorKind::WouldBlock {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::client_network::ClientNetwork;
 
-/// Maximum number of entries. A thread verifies as many RS256 tokens in about 30 ms, and Envoy
-/// waits for 200 ms by default.
+/// Maximum number of entries. A thread verifies this many RS256 tokens in about 30 ms. Envoy waits
+/// for 200 ms by default.
 pub const MAX_WAITING: usize = 1024;
 
 /// A first-in, first-out queue for each network, served in rotation.
@@ -82,8 +82,8 @@ impl<T> FairQueue<T> {
         entry
     }
 
-    /// Removes the newest entry of the network with most entries, unless `network` would then have
-    /// as many.
+    /// Removes the newest entry of the network with most entries. Removes none if `network`, with
+    /// one more entry, would then have more entries than that network.
     fn displace(&mut self, network: ClientNetwork) -> Option<T> {
         let count = self.by_network.get(&network).map_or(0, VecDeque::len);
         let longest = self.by_network.values_mut().max_by_key(|entries| entries.len());

@@ -14,18 +14,18 @@ use crate::clock;
 use crate::https::{HttpsClient, HttpsError, basic, body};
 use crate::lines::LogLimit;
 
-/// Maximum time of a question, from the DNS lookup to the last byte of the answer. The client waits
-/// for it.
+/// Maximum time of a question, from the DNS lookup to the last byte of the answer. The client that
+/// sent the token waits meanwhile.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum size of an answer, in bytes: the claims of a token.
 const MAX_ANSWER: usize = 64 << 10;
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// The data that a thread asks with.
+/// What a thread keeps from one question to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Asker {
-    /// Only this thread runs it, and only while it waits for an answer.
+    /// Created for the first question. This thread alone runs it, only while waiting for an answer.
     runtime: Option<Runtime>,
     /// The client of the last URL: it trusts the certificate authorities of that URL.
     client: Option<(KeyUrl, HttpsClient)>,
@@ -52,8 +52,9 @@ enum AskError {
 }
 
 impl Asker {
-    /// Asks about the token of a verification; `None`, with a line in the log, if its issuer does not
-    /// answer. Blocks this thread.
+    /// Asks about the token of a verification, and blocks this thread meanwhile. Returns `None` if
+    /// the issuer gives no valid answer; the log then has a line, unless it had too many of
+    /// late. Also returns `None` if the token is not opaque.
     pub(crate) fn verify(&mut self, verification: Verification) -> Option<VerificationResult> {
         let question = verification.question()?;
         let url = question.url.clone();

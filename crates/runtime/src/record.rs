@@ -25,8 +25,8 @@ const MAX_UNVERIFIED: usize = 256;
 const MAX_LIST: usize = 4096;
 
 /// A decision as it appears in the log, the OTLP export and the console. `docs/operations.md`
-/// explains each field; `rolegate::commands::logged` parses them. A text that does not apply is
-/// empty.
+/// explains each field. `rolegate::commands::logged` parses the lines of the log. A text that does
+/// not apply is empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DecisionRecord<'a> {
     pub(crate) version: u8,
@@ -44,7 +44,7 @@ pub struct DecisionRecord<'a> {
     pub(crate) rule: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) actions: Vec<&'a str>,
-    /// The indices of a request to a search cluster, as it names them.
+    /// The indices of a request to a search cluster, as the request names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) indices: Vec<&'a str>,
     /// The indices that a request is reduced to, if it is permitted on some of them only.
@@ -115,13 +115,13 @@ pub struct DecisionRecord<'a> {
     pub(crate) policy: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) keys: &'a str,
-    /// Time from the complete message to the decision.
+    /// Time from the arrival of the request (see [`Received::arrived`]) to the decision.
     #[serde(rename = "duration_us", serialize_with = "microseconds")]
     pub(crate) duration: Duration,
     /// The HTTP status of a denial.
     #[serde(skip)]
     pub(crate) status: Option<u16>,
-    /// Whether `path` is canonical.
+    /// Whether `path` comes from the verdict: it is canonical, or belongs to a search cluster.
     #[serde(skip)]
     pub(crate) is_canonical: bool,
 }
@@ -141,7 +141,8 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     }
 
     /// Takes a decision, or drops it. Called on a worker thread: it must neither block nor do I/O.
-    /// A [`DecisionRecord`] costs about as much as evaluating the rules: make it only to use it.
+    /// A [`DecisionRecord`] costs about as much as evaluating the rules: create one only if the
+    /// sink uses it.
     fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
@@ -171,7 +172,8 @@ pub struct DecisionContext<'a> {
     pub received: Received,
     /// When it was decided.
     pub decided_at: Instant,
-    /// The `traceparent` of the proxy's own call, the parent of the decision's span; may be empty.
+    /// The `traceparent` of the call with which the proxy asked for the decision: the parent of the
+    /// decision's span. It may be empty.
     pub traceparent: &'a [u8],
     /// How it came.
     pub via: Via,
@@ -210,9 +212,9 @@ impl Received {
         self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
-    /// The same request, whose wait ends now. The expiry of credentials, and date math in names of
-    /// indices, are evaluated at `resumed_time`: a client that prolongs the wait gains nothing. The
-    /// latency still counts from `arrived`.
+    /// The times of the same request, if its last wait ends now. The expiry of credentials, and
+    /// date math in names of indices, are evaluated at `resumed_time`: a client that prolongs the
+    /// wait gains nothing. The latency still counts from `arrived`.
     pub fn resumed_now(self) -> Self {
         Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
@@ -243,8 +245,8 @@ impl<'a> DecisionRecord<'a> {
         let attempted = credentials_error
             .map(|error| authorizer.attempted(request, error, received.resumed_time))
             .unwrap_or_default();
-        let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
-        let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
+        let is_for_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
+        let query = is_for_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
         // Conditions are part of the rules: a denial in an earlier stage depends on none.
         let is_by_rules = reason.is_none_or(|reason| reason.stage() == Stage::Rules);
         let condition_inputs = match authorizer.backend(request.host) {
@@ -253,7 +255,8 @@ impl<'a> DecisionRecord<'a> {
             }
             Backend::Rules(_) | Backend::Cluster(_) => None,
         };
-        // A path that cannot be parsed has no canonical form: the path as received is used instead.
+        // The verdict has no path if the path is invalid or was not parsed. Then the path as
+        // received is used.
         let is_canonical = !path.is_empty();
         let received_path = without_query(request.path);
         let path = if is_canonical { path } else { received_path };
@@ -419,7 +422,8 @@ pub(crate) fn header_value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] 
     header.map(|header| header.value).unwrap_or_default()
 }
 
-/// The trace of the proxy's own call; if that call has none, the trace of the request.
+/// The trace of the call with which the proxy asked for the decision. If that call has none, the
+/// trace of the request.
 pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext> {
     TraceContext::parse(context.traceparent)
         .or_else(|| TraceContext::parse(header_value(context.request.headers, TRACEPARENT)))

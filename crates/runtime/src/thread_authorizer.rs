@@ -35,7 +35,8 @@ impl ThreadAuthorizer {
         &self.counters
     }
 
-    /// Runs `answer` with the active snapshot. A panic is an error of this request only.
+    /// Runs `answer` with the active snapshot: the policy and its keys, as they are now. A panic is
+    /// an error of this request only.
     pub fn with_snapshot<R>(
         &self,
         answer: impl FnOnce(&Authorizer, &mut Scratch) -> Result<R, ErrorKind>,
@@ -56,26 +57,30 @@ impl ThreadAuthorizer {
         catch("verifying a token", || verification.run()).map_err(|_| ErrorKind::Internal)
     }
 
-    /// Whether the decision log or a trace may need such a verdict.
+    /// Whether the decision log or a span may show this verdict.
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
         let allowed = matches!(verdict, Verdict::Allowed(_));
         self.joins_traces()
             || self.policy.decisions.as_ref().is_some_and(|sink| sink.wants(allowed))
     }
 
-    /// Whether a shadow policy decides, too. It may depend on other parts of a request.
+    /// Whether a shadow policy also decides. Its decision may depend on parts of a request that the
+    /// active policy does not read.
     pub fn has_shadow(&self) -> bool {
         self.policy.shadow.is_some()
     }
 
-    /// Whether spans are recorded, which need the `traceparent` of the proxy's own call.
+    /// Whether spans are recorded. A span needs the `traceparent` of the call with which the proxy
+    /// asked for the decision.
     pub fn joins_traces(&self) -> bool {
         self.policy.tracing.is_some()
     }
 
-    /// Counts a verdict, and offers it to the shadow policy and the decision log. The subject of an
-    /// AuthZEN question has no credentials: they are not counted, and the shadow policy could not
-    /// map the question as the active policy has.
+    /// Counts a verdict, and offers it to the shadow policy and the decision log.
+    ///
+    /// An AuthZEN question names its subject, and has no credentials: none are counted. It is not
+    /// offered to the shadow policy, which could not map the question to a request as the active
+    /// policy did.
     pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
         let has_credentials = context.via != Via::Authzen;
         if let Some(shadow) = self.policy.shadow.as_deref().filter(|_| has_credentials) {

@@ -1,6 +1,8 @@
 //! Decides which password is hashed next, and which is displaced when the queue is full.
 //!
-//! A flood of wrong passwords brings more than can be hashed. Passwords are hashed in this order:
+//! In a flood of wrong passwords, more passwords arrive than can be hashed. Three criteria decide
+//! which credentials come first. A criterion counts only between credentials that are equal by the
+//! criteria above it:
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
 //! 2. Credentials from the networks with the fewest recent failed attempts.
@@ -96,12 +98,12 @@ impl<T> Queue<T> {
 
 impl Attempts {
     fn current(&self, network: ClientNetwork, now: Instant) -> f64 {
-        self.0.get(&network).map_or(0.0, |count| count.now(now))
+        self.0.get(&network).map_or(0.0, |count| count.value_at(now))
     }
 
-    /// The number of attempts as a power of two, so that networks with about as many attempts share
-    /// a rank and the newest entry comes first. Exact counts would favour the oldest entry, whose
-    /// attempt has decayed a little.
+    /// The binary logarithm of the number of attempts, rounded. So networks with about as many
+    /// attempts share a rank, and the newest entry among theirs comes first. Exact counts would
+    /// favour the oldest entry, because its attempt has decayed a little.
     fn rank(&self, network: ClientNetwork, now: Instant) -> u32 {
         let attempts = self.current(network, now);
         let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
@@ -111,29 +113,30 @@ impl Attempts {
         rank
     }
 
-    fn add(&mut self, network: ClientNetwork, more: f64, now: Instant) {
-        let count = (self.current(network, now) + more).max(0.0);
+    fn add(&mut self, network: ClientNetwork, change: f64, now: Instant) {
+        let count = (self.current(network, now) + change).max(0.0);
         if self.0.len() >= MAX_NETWORKS && !self.0.contains_key(&network) {
             self.evict_half(now);
         }
         self.0.insert(network, Count { count, at: now });
     }
 
-    /// Evicts the networks with the fewest attempts, half of all, so that adding a network is cheap
-    /// on average.
+    /// Evicts the half of the networks with the fewest attempts, and those with as many as the
+    /// median. Evicting so many at once keeps adding a network cheap on average.
     fn evict_half(&mut self, now: Instant) {
-        let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
+        let mut counts: Vec<f64> = self.0.values().map(|count| count.value_at(now)).collect();
         let middle = counts.len() / 2;
         let (_, median, _) = counts.select_nth_unstable_by(middle, f64::total_cmp);
         let median = *median;
-        self.0.retain(|_, count| count.now(now) > median);
+        self.0.retain(|_, count| count.value_at(now) > median);
     }
 }
 
 impl Count {
-    fn now(self, now: Instant) -> f64 {
-        let past = now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
-        self.count * (-past).exp2()
+    fn value_at(self, now: Instant) -> f64 {
+        let half_lives =
+            now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.count * (-half_lives).exp2()
     }
 }
 

@@ -68,7 +68,7 @@ impl Client {
     }
 
     /// Fetches the key set or inventory at this URL, or the key set that the discovery document
-    /// there names. Use a client [`for_url`](Self::for_url).
+    /// there names. Call this on the client that [`for_url`](Self::for_url) returns for this URL.
     ///
     /// # Errors
     /// When the URL is not allowed, or does not give a valid answer within the limits of time and

@@ -15,7 +15,8 @@ use crate::trace_context::DecisionTrace;
 
 const SPAN_NAME: &str = "rolegate check";
 const EVENT_NAME: &str = "rolegate.decision";
-/// The flags of a sampled span: sampled, and whether the parent is remote is known.
+/// The flags of a sampled span: it is sampled (`0x1`), and [`FLAG_REMOTE`] tells whether its parent
+/// is remote (`0x100`).
 const FLAGS: u32 = 0x101;
 /// The flag of a span whose parent is remote.
 const FLAG_REMOTE: u32 = 0x200;
@@ -108,9 +109,9 @@ fn number(number: u16) -> Value {
 /// `example.com:8443` and `[::1]:8443` have a port, `example.com` and `::1` have none.
 fn address_and_port(host: &str) -> (&str, Option<u16>) {
     let Some((address, port)) = host.rsplit_once(':') else { return (host, None) };
-    let is_address = !address.contains(':') || address.ends_with(']');
+    let is_whole_address = !address.contains(':') || address.ends_with(']');
     match port.parse() {
-        Ok(port) if is_address => (address, Some(port)),
+        Ok(port) if is_whole_address => (address, Some(port)),
         Ok(_) | Err(_) => (host, None),
     }
 }

@@ -18,8 +18,9 @@ impl From<StoreError> for LoadError {
 }
 
 impl StoreError {
-    /// The error of the connector, if it is the cause. Else the text of `object_store`: for other
-    /// causes it has neither a URL with a signature nor a body that repeats the request.
+    /// The error for a failed call of `object_store`. If a [`StoreError`] is among the causes, it
+    /// is returned. Otherwise the text of `object_store` is used, except for invalid JSON. This
+    /// text has neither a URL with a signature nor a body that repeats the request.
     pub(super) fn from_store(error: &object_store::Error) -> Self {
         let errors: Vec<_> = https::chain(error).collect();
         if let Some(error) = errors.iter().find_map(|error| error.downcast_ref::<Self>()) {
@@ -32,12 +33,13 @@ impl StoreError {
                 "the credentials are not JSON of a supported type: line {line}, column {column}"
             ));
         }
-        // The outermost error only adds that a store failed.
+        // The outermost error says only that a store failed; the next one says why.
         let text = errors.get(1).map_or_else(|| error.to_string(), ToString::to_string);
         Self(document::excerpt(&text))
     }
 
-    /// The error for an answer with this status.
+    /// The error for an answer with this status. `region` is the region of the bucket, if the
+    /// answer names it.
     pub(super) fn from_status(
         cloud: Cloud,
         host: &str,
@@ -114,8 +116,9 @@ impl Cloud {
     }
 }
 
-/// `<Code>` of S3, Google, Azure and STS, `error` of OAuth. Nothing else of a body is shown:
-/// `SignatureDoesNotMatch` repeats the request, with the session token.
+/// The error code in a body: `<Code>` in XML of S3, Google, Azure and STS, or `error` in JSON of
+/// OAuth. Nothing else of a body is shown: a body with the code `SignatureDoesNotMatch` repeats the
+/// request, with the session token.
 fn code(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let xml = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
