@@ -21,7 +21,7 @@ pub struct ActivePolicy {
     /// Knows whether everything that must be fetched has been loaded.
     pub(crate) status: Option<Arc<Status>>,
     pub(crate) shadow: Option<Arc<Shadow>>,
-    /// Whether decisions are part of traces.
+    /// Which decisions have a recorded span; `None` if traces are not used.
     pub(crate) tracing: Option<Tracing>,
 }
 
@@ -43,7 +43,8 @@ impl ActivePolicy {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
-    /// The active snapshot, for reports. Worker threads avoid its reference count.
+    /// The active snapshot, for reports. A worker thread calls `load` instead, which does not write
+    /// to the reference count.
     pub fn snapshot(&self) -> Option<Arc<Authorizer>> {
         self.snapshot.load_full()
     }
@@ -53,7 +54,8 @@ impl ActivePolicy {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.was_complete())
     }
 
-    /// A guard, because all worker threads would write to the reference count of an `Arc`.
+    /// The active snapshot, for a worker thread. It is a guard: with an `Arc`, all worker threads
+    /// would write to the same reference count.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()
     }

@@ -17,12 +17,12 @@ pub(crate) fn next_fetch(failures: u32, interval: Duration) -> Instant {
     Instant::now() + jittered(pause)
 }
 
-/// The pause after this number of failures in a row, at least one.
+/// The pause after this number of failures in a row. The number is at least one.
 pub(crate) fn pause_after(failures: u32) -> Duration {
     MIN_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_PAUSE)
 }
 
-/// Up to a tenth shorter, so that many processes do not fetch at the same moment.
+/// Makes a pause up to a tenth shorter, so that many processes do not fetch at the same moment.
 pub(crate) fn jittered(pause: Duration) -> Duration {
     pause.saturating_sub(pause / 10_000 * fastrand::u32(..1000))
 }

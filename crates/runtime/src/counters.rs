@@ -9,10 +9,11 @@ pub use histogram::{Distribution, Recorder};
 pub use identity::{CacheLookups, CacheSize};
 pub use thread::ThreadCounters;
 
-/// Why a check got an error: over gRPC a status other than OK, inside Envoy a 503.
+/// Why a check got an error instead of a verdict. Over gRPC an error is a status other than OK,
+/// over HTTP an error status such as 500, and inside Envoy a 503.
 ///
-/// A client of Envoy can cause only [`ErrorKind::Cancelled`], if Envoy no longer waits for the
-/// answer. All other invalid requests are denied ([`authorizer::Limit`]).
+/// A client of Envoy can cause no error but [`ErrorKind::Cancelled`], if Envoy no longer waits for
+/// the answer. Its invalid requests are denied instead ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// No policy is active.
@@ -23,12 +24,13 @@ pub enum ErrorKind {
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The verdict cannot be encoded as headers. Inside Envoy also: Envoy does not let the request
-    /// wait.
+    /// The verdict cannot be encoded as headers. Inside Envoy also: the request must wait for a
+    /// verification, but cannot be paused.
     Unanswerable,
-    /// A bug: a panic while this request was processed, or an event of Envoy that is not possible.
+    /// A bug: a panic while this request was processed, or an event of Envoy that should not be
+    /// possible.
     Internal,
-    /// The gRPC client gave up before the answer.
+    /// The client that asked for the check gave up before the answer.
     Cancelled,
 }
 
@@ -58,7 +60,7 @@ impl ErrorKind {
     }
 }
 
-/// The result of valid credentials.
+/// The result of valid credentials, in [`Totals::credentials`].
 pub const VALID: &str = "valid";
 
 /// The counters of the decisions, summed over all worker threads.
@@ -70,7 +72,8 @@ pub struct Totals {
     pub denied: Vec<(&'static str, u64)>,
     /// Checks that got an error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
-    /// Requests with credentials: the scheme, [`VALID`] or the name of the reason, and the count.
+    /// Requests with credentials: the scheme, the result and the count. The result is [`VALID`] or
+    /// the name of the reason why the credentials are not valid.
     pub credentials: Vec<(&'static str, &'static str, u64)>,
     /// Lookups in the credential caches, by result.
     pub lookups: CacheLookups,

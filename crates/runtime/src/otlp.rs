@@ -6,7 +6,8 @@
 //! collector refuses several times. So an answer never waits, and memory is bounded.
 //!
 //! `opentelemetry-otlp` and its SDK do not return how many records a collector rejects, and bound
-//! their queues in records, not in bytes. So only the messages are theirs (`opentelemetry-proto`).
+//! their queues in records, not in bytes. So they are not used; `opentelemetry-proto` provides only
+//! the messages.
 //!
 //! [`Lines`]: crate::lines::Lines
 

@@ -13,9 +13,9 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. A writer of low priority may be preempted while it holds the
-/// lock. So worker threads take the lock only until all required keys and the inventory have been
-/// loaded once.
+/// The status that threads share. A background thread of low priority may be preempted while it
+/// holds the lock, and a worker thread would wait for it. So a worker thread takes the lock only
+/// until everything that is needed has been loaded once. `was_complete` says that without the lock.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -23,7 +23,7 @@ pub struct Status {
     answering: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
-    /// Whether the inventory of a search cluster must be fetched.
+    /// Whether the process is ready only after the inventory of a search cluster was fetched.
     inventory_needed: bool,
     /// Whether all required keys and the inventory have been loaded at least once.
     was_complete: AtomicBool,
@@ -121,7 +121,8 @@ impl BundleFacts {
 pub struct PolicyFacts {
     /// The revision of the active policy and its keys; `None` if no policy is active.
     pub revision: Option<Revision>,
-    /// The public keys of its identity header as a JWK Set, if the header is a JWT.
+    /// The public keys that verify the identity header of the active policy, as a JWK Set; `None`
+    /// if the header is not a JWT.
     pub identity_keys: Option<Arc<str>>,
     /// When the policy became active, since the Unix epoch.
     pub loaded: Duration,
@@ -200,7 +201,8 @@ pub enum NotReady {
 }
 
 impl Status {
-    /// A status that is ready once the needed keys, and the inventory if needed, were loaded.
+    /// The status of a process that has not loaded anything. `keys_needed` and `inventory_needed`
+    /// say what must be loaded besides a policy before the process is ready.
     pub fn new(keys_needed: KeysNeeded, inventory_needed: bool) -> Self {
         Self { keys_needed, inventory_needed, ..Self::default() }
     }
@@ -312,12 +314,12 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether the first fetch of everything has ended, with success or not: of the keys of each
-    /// URL, of the inventory and of the bundle.
+    /// Whether each first fetch has ended, with success or not. The keys of every URL are fetched,
+    /// the inventory and the bundle.
     pub fn all_tried(&self) -> bool {
-        let mut fetched = self.keys.values().chain(&self.inventory);
+        let mut per_url = self.keys.values().chain(&self.inventory);
         self.bundle.as_ref().is_none_or(|bundle| bundle.last.is_some())
-            && fetched.all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
+            && per_url.all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     /// The issuers whose keys are not active.

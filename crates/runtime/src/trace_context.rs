@@ -27,7 +27,7 @@ pub struct DecisionTrace {
 /// Which decisions have a recorded span.
 #[derive(Clone, Copy, Debug)]
 pub enum Tracing {
-    /// No decision has a span. Its log record has the ids of the caller's trace.
+    /// No decision has a span. The log record of a decision has the ids of the caller's trace.
     Unrecorded,
     /// Decisions in sampled traces have spans; this share of the requests without a trace begins a
     /// trace.
@@ -55,7 +55,7 @@ impl TraceContext {
 }
 
 impl DecisionTrace {
-    /// The trace of the sender of a request, without a span of the decision.
+    /// The trace of the caller, without a span of the decision.
     pub(crate) fn unrecorded(context: TraceContext) -> Self {
         Self { context, is_recorded: false, parent: None }
     }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use identity::UnknownKids;
 use tokio::time::Instant;
 
-/// Minimum time between two early fetches. A flood of made-up `kid`s causes six a minute for each
-/// process, which an issuer must be able to serve. A longer time would let anyone delay a rotation.
+/// Minimum time between two early fetches. A flood of made-up `kid`s causes six fetches a minute
+/// for each process, which an issuer must be able to serve. With a longer time, such a flood could
+/// delay the fetch of a new key for longer.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// How long a `kid` that was not found causes no further early fetch: a client may send it for
 /// ever. It is looked for again later, because the issuer may publish the key at last.
@@ -31,7 +32,8 @@ impl EarlyFetches {
         Self { wanted: UnknownKids::default(), not_found: HashMap::new(), next: now }
     }
 
-    /// Adds the `kid`s of tokens without a key.
+    /// Adds `kid`s that tokens name and the last key set lacked, except those that were not found
+    /// recently.
     pub(super) fn request(&mut self, mut unknown: UnknownKids, now: Instant) {
         unknown.retain(|kid| self.not_found.get(kid).is_none_or(|until| now >= *until));
         self.wanted.extend(&unknown);
@@ -51,8 +53,8 @@ impl EarlyFetches {
         self.next = now + INTERVAL;
     }
 
-    /// Records a fetch. All wanted `kid`s become not found: a `kid` in the fetched keys is never
-    /// requested again.
+    /// Records a successful fetch. All wanted `kid`s become not found, even those that the fetched
+    /// keys contain: these are not requested again, because their tokens now have a key.
     pub(super) fn fetched(&mut self, now: Instant) {
         for kid in std::mem::take(&mut self.wanted).kids() {
             if self.not_found.len() >= MAX_REMEMBERED {

@@ -8,8 +8,9 @@ use rustix::fs::{FileType, fstat};
 /// Maximum bytes that a pipe takes as a whole (`PIPE_BUF` of Linux).
 const UNDIVIDED: usize = 4096;
 
-/// Writes whole lines, in pieces that the pipe does not divide. Envoy writes its access log to
-/// the pipe of the module's decision log, and a longer write is cut wherever the pipe is full.
+/// Writes whole lines, in pieces that the pipe does not divide. Envoy writes its access log to the
+/// same pipe as the module its decision log. A write of more than `PIPE_BUF` bytes is divided where
+/// the pipe is full, and a line of Envoy may come between the parts.
 #[derive(Debug)]
 pub struct InPieces<W> {
     to: W,
@@ -41,7 +42,7 @@ impl<W: Write> Write for InPieces<W> {
     }
 }
 
-/// The first lines, of at most `max` bytes together or a single longer line, and the others.
+/// Splits off the first lines: as many as fit into `max` bytes, or one line if it alone is longer.
 fn first_piece(lines: &[u8], max: usize) -> (&[u8], &[u8]) {
     let Some((fits, _)) = lines.split_at_checked(max) else { return (lines, &[]) };
     let is_end = |byte: &u8| *byte == b'\n';

@@ -30,7 +30,8 @@ pub(super) struct Folders {
 /// Changes reported by the system that the `policy-load` thread has not processed yet.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Whether an event was sent to the thread. A queue of all changes would be unbounded.
+    /// Whether [`LoadEvent::Changed`] was sent since the last [`Folders::watch`]. It is sent only
+    /// once until then, because a queue of all changes would be unbounded.
     is_sent: bool,
     /// The paths of the folders to watch.
     folders: BTreeSet<PathBuf>,
@@ -46,6 +47,7 @@ struct Changes {
 /// that is kept open.
 pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
+/// The device and the inode of a folder.
 type Identity = (u64, u64);
 
 impl Folders {
@@ -54,8 +56,8 @@ impl Folders {
         Self { events, watcher: None, watched, is_incomplete: false, changes }
     }
 
-    /// Watches exactly these folders. Returns whether the watch is new: it may have missed changes.
-    /// A folder that cannot be watched now is tried again on the next call.
+    /// Watches exactly these folders. Returns whether a new watch began: the files may have changed
+    /// before it. A folder that cannot be watched now is tried again on the next call.
     pub(super) fn watch(&mut self, folders: &[PathBuf]) -> bool {
         let has_moved = {
             let mut changes = lock(&self.changes);
@@ -87,7 +89,7 @@ impl Folders {
         }
         self.watcher = watcher.ok();
         self.watched.clear();
-        // Before the watch begins: a folder may be replaced from then on.
+        // This is set before the watch begins, because a folder may be replaced from then on.
         lock(&self.changes).folders = wanted.values().cloned().collect();
         for (identity, folder) in wanted {
             let watcher = self.watcher.as_mut();
@@ -114,10 +116,10 @@ fn identity(folder: &Path) -> Option<Identity> {
 }
 
 impl Changes {
-    /// Records an event, and returns whether it must be sent.
+    /// Records an event, and returns whether [`LoadEvent::Changed`] must be sent.
     fn record(&mut self, event: notify::Result<notify::Event>) -> bool {
         let is_change = match event {
-            Ok(event) if !event.need_rescan() => self.is_change(event),
+            Ok(event) if !event.need_rescan() => self.record_paths(event),
             // Lost events may include the close of a file or the move of a folder.
             Ok(_) | Err(_) => {
                 self.being_written.clear();
@@ -128,9 +130,9 @@ impl Changes {
         is_change && !std::mem::replace(&mut self.is_sent, true)
     }
 
-    /// Records an event, and returns whether it is a change. Reads are not changes: this process
-    /// reads the files itself.
-    fn is_change(&mut self, event: notify::Event) -> bool {
+    /// Records the paths of an event, and returns whether it is a change. Reads are not changes:
+    /// this process reads the files itself.
+    fn record_paths(&mut self, event: notify::Event) -> bool {
         let is_write = matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)));
         let is_move =
             matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));

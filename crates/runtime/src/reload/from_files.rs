@@ -12,11 +12,11 @@ use crate::files::Fingerprints;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
-/// Interval of checks of a folder that cannot be watched, or that has a file being written. Also
-/// how long to wait for the watch to report a change that polling has found: on a busy machine it
-/// took more than [`SETTLE_TIME`].
+/// Interval of checks while a folder is not watched, or while a file is being written. A change
+/// that polling has found also waits this long, so that the watch can report it: on a busy machine
+/// the report took more than [`SETTLE_TIME`].
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of checks without polling.
+/// Interval of checks if polling is turned off.
 const LONG_INTERVAL: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl FileLoader {
         Self { current, file, folders, poll, fingerprints, good_fingerprints, awaits_writer: None }
     }
 
-    /// Loads the policy whenever its files change, until it is no longer used.
+    /// Loads the policy whenever its files change, until [`LoadEvent::Stop`].
     pub(super) fn run(&mut self, events: &Receiver<LoadEvent>) {
         // The files may have changed between the first load and the start of the watch.
         let mut next = Instant::now();
@@ -82,12 +82,14 @@ impl FileLoader {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let (pause, next_cause) = match self.compare(cause) {
-                // Closing the file causes another event. This check is for a file that stays open.
+                // The watch reports when the file is closed. The next check is for a file that
+                // stays open.
                 Comparison::Unfinished => (SHORT_INTERVAL, Cause::Poll),
                 Comparison::Unchanged if !self.must_load_unchanged(cause) => {
                     (self.interval(), Cause::Poll)
                 }
-                // The watch may be late: by then it may report that the file is being written.
+                // The watch may be late. During the pause it may report that the file is still
+                // being written.
                 Comparison::Changed if cause == Cause::Poll => (SHORT_INTERVAL, Cause::Change),
                 Comparison::Unchanged | Comparison::Changed => (self.load(), Cause::Poll),
             };
@@ -115,7 +117,8 @@ impl FileLoader {
     }
 
     /// Whether to load unchanged files: after a hang or a panic, or when a reload is requested for
-    /// files that do not load. The log then repeats their errors.
+    /// files that do not load. The log then repeats their errors. A requested reload of files that
+    /// are active is only counted and logged here.
     fn must_load_unchanged(&self, cause: Cause) -> bool {
         let current = self.current.lock();
         if cause != Cause::Request || current.must_load {
@@ -142,7 +145,7 @@ impl FileLoader {
             good_fingerprints.clone_from(fingerprints);
         }
         let is_new = current.read(|| folders.watch(&fingerprints.folders()));
-        // As after the first load: the files may have changed before the watch began.
+        // The files may have changed before a new watch began, so they are soon checked again.
         if is_new || current.lock().must_load { SETTLE_TIME } else { self.interval() }
     }
 

@@ -1,4 +1,5 @@
-//! Log lines about some of the requests that a shadow policy decides otherwise.
+//! Log lines about some of the requests that a shadow policy decides differently from the active
+//! policy.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl Samples {
         Self { masks, lines: Default::default() }
     }
 
-    /// Logs a request that the shadow policy decides otherwise, at most [`MAX_LINES`] per
+    /// Logs a request that the shadow policy decides differently, at most [`MAX_LINES`] per
     /// [`INTERVAL`] and difference. A line about another rule for the same answer has the level
     /// `debug`: a policy that renames a role causes such a line for each request.
     pub(super) fn offer(
