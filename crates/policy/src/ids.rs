@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// An index into an [`IdVec`]. Each kind of thing has an id type of its own, so that ids cannot be
-/// mixed up. Ids are 32 bits wide: half the size of a `usize` wherever they are stored.
+/// mixed up. An id has 32 bits, which is half the size of a `usize`.
 pub trait Id: Copy {
     /// The id with this index.
     ///
     /// # Panics
-    /// If there are 2³² - 1 or more of a thing. A policy of this size is not used at all: that
-    /// fails closed.
+    /// If the index is 2³² - 1 or more. A policy of this size is not used at all: that fails
+    /// closed.
     fn from_index(index: usize) -> Self;
 
     /// The index of this id.
@@ -58,7 +58,7 @@ id_types! {
 impl SourceId {
     /// HTTP Basic.
     pub const BASIC: Self = Self(0);
-    /// API keys. No issuer has this id: `from_index` stops before it.
+    /// API keys. No issuer has this id: `from_index` panics instead of returning it.
     pub const API_KEYS: Self = Self(u32::MAX);
     /// Client certificates. No policy has so many issuers.
     pub const CERTIFICATES: Self = Self(u32::MAX - 1);
@@ -138,7 +138,7 @@ impl<I: Id, T> IdVec<I, T> {
     /// The items from this id on.
     ///
     /// # Panics
-    /// If there is none with this id.
+    /// If the id is greater than [`Self::next_id`].
     #[inline]
     #[must_use]
     pub fn from(&self, id: I) -> &[T] {
@@ -155,8 +155,8 @@ impl<I: Id, T> IdVec<I, T> {
 /// A size or an index as a 32-bit integer.
 ///
 /// # Panics
-/// If it is 2³² - 1 or more: the highest number stands for "none" where an `Option` would double
-/// the size.
+/// If it is 2³² - 1 or more. The highest 32-bit number is reserved: some tables store it for
+/// "none", because an `Option` would double their size.
 #[inline]
 #[must_use]
 pub fn narrow(size: usize) -> u32 {

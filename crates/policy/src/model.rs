@@ -35,8 +35,8 @@ mod token_places;
 pub struct Policy {
     /// How callers authenticate.
     pub identity: Identity,
-    /// The named conditions, in file order. A later condition may refer to one by its name; it
-    /// then contains that condition.
+    /// The named conditions, in file order. A condition may use the names of those before it. It
+    /// then contains these conditions.
     pub conditions: Vec<(Arc<str>, Condition)>,
     /// The roles, in file order.
     pub roles: IdVec<RoleId, Role>,
@@ -70,8 +70,9 @@ pub struct Role {
     pub allow: Vec<Rule>,
     /// The rules that deny requests, even if another rule allows them.
     pub deny: Vec<Rule>,
-    /// The condition for having this role, and with it the roles that it extends. Their `allow`
-    /// rules apply only where it is true, their `deny` rules also where it cannot be computed.
+    /// The condition for having this role and, through it, the roles that it extends. The `allow`
+    /// rules of these roles apply only where the condition is true. Their `deny` rules apply unless
+    /// it is false, so also where it cannot be computed.
     pub when: Option<Condition>,
     /// Where it is defined.
     pub at: Place,
@@ -125,9 +126,10 @@ pub struct Identity {
     /// The places where a token may be. If empty, only the `Authorization` header may have one. A
     /// request may have at most one token.
     pub token_from: Vec<TokenPlace>,
-    /// The place of `combine: both`, if it is set. Then a request needs a certificate, which is the
-    /// application that calls, and other credentials, which are the user for whom it calls. If
-    /// `None`, a certificate is used only in a request without other credentials.
+    /// The place of `combine: both`, if it is set. A request then needs a certificate and other
+    /// credentials. The certificate names the application that calls, and the other credentials
+    /// name the user for whom it calls. If `None`, a certificate is used only in a request without
+    /// other credentials.
     pub combine_both: Option<Place>,
 }
 
@@ -168,14 +170,14 @@ pub struct BasicUser {
 pub struct Issuer {
     /// The exact `iss` of its tokens.
     pub issuer: Arc<str>,
-    /// A token's `aud` must contain any of these. Never empty.
+    /// A token's `aud` must contain at least one of these. Never empty.
     pub audiences: Vec<Arc<str>>,
     /// Its keys.
     pub keys: Keys,
-    /// Which claims contain the names.
+    /// Which claims contain the names of the user, its roles and its groups.
     pub claims: Claims,
-    /// Where the object in the claim `act` (RFC 8693, 4.1) has the user name of the actor. If
-    /// `None`, `act` is not read.
+    /// The path of the actor's user name. It starts inside the claim `act`, which is an object (RFC
+    /// 8693, 4.1). If `None`, `act` is not read.
     pub act: Option<ClaimPath>,
     /// Claims that a token must have.
     pub require: Vec<RequiredClaim>,
@@ -204,7 +206,8 @@ pub enum RolesFromToken {
     Only(Vec<ListedRole>),
 }
 
-/// A role that the tokens of an issuer may give.
+/// The name of a role in a list: a role that the tokens of an issuer may give, or a role that gets
+/// a value of dynamic metadata.
 #[derive(Clone, Debug)]
 pub struct ListedRole {
     /// The name of the role.
@@ -214,7 +217,8 @@ pub struct ListedRole {
 }
 
 impl Issuer {
-    /// The claim that names roles, unless the policy accepts no role in tokens.
+    /// The claim that names roles. `None` if there is no such claim, or if the policy accepts no
+    /// role from the tokens of this issuer.
     #[must_use]
     pub fn accepted_role_claim(&self) -> Option<&ClaimPath> {
         let ignores_roles =
@@ -274,7 +278,7 @@ pub struct Introspection {
     pub at: Place,
 }
 
-/// Which claims of a token contain the names.
+/// Which claims of a token contain the names of the user, its roles and its groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The user name, a string; `sub` if not set.
@@ -293,8 +297,8 @@ pub enum Separator {
     /// Spaces, as in the claim `scope` (RFC 8693, 4.2).
     #[default]
     Spaces,
-    /// Commas, with spaces and control characters around names ignored: as the security plugin of a
-    /// search cluster reads it.
+    /// Commas. Spaces and control characters around names are ignored. The security plugin of a
+    /// search cluster reads its claim in this way.
     Commas,
 }
 
@@ -366,8 +370,9 @@ pub struct AllowResponse {
 pub struct MetadataEntry {
     /// The key: letters, digits, `_` and `-`. Never a key that rolegate or Envoy sets.
     pub key: Arc<str>,
-    /// Its values. Each is for the callers with a role; without a role, it is for everyone, and the
-    /// last. A caller gets the first value that is for this caller.
+    /// Its possible values. A value with a role is for the callers with that role. A value without
+    /// a role is for everyone, and only the last value may be without one. A caller gets the first
+    /// value that is for this caller.
     pub values: Vec<(Option<ListedRole>, MetadataValue)>,
     /// Where it is configured.
     pub at: Place,
@@ -542,8 +547,9 @@ impl Identity {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
     }
 
-    /// The source of a user name: of the sources with a prefix that the name begins with, the one
-    /// with the longest prefix. `None` if there is no such source, or if two have this prefix.
+    /// The source of a user name. This is the source with the longest prefix that the name begins
+    /// with, if the name is longer than the prefix. `None` if the name has no such prefix, or if
+    /// two sources have the same longest prefix.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
         let mut sources: Vec<(usize, SourceId)> = self
@@ -561,7 +567,8 @@ impl Identity {
 }
 
 impl AllowResponse {
-    /// Every text with placeholders: the name of its header or its key of metadata, and its place.
+    /// Every text with placeholders. Before it come the name of its header (or its key of metadata)
+    /// and the place where that is configured.
     pub fn templates(&self) -> impl Iterator<Item = (&Arc<str>, &Place, &Template)> {
         let headers = self.set_headers.iter();
         let metadata = self.metadata.iter().flat_map(|entry| {

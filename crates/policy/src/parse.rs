@@ -75,8 +75,8 @@ pub struct Loaded {
     pub policy: Policy,
     /// Warnings, which do not prevent its use.
     pub warnings: Vec<Problem>,
-    /// Every file that was read, in order of reading: the policy, included files, password files
-    /// and key files.
+    /// Every file that was read, in order of reading: the policy, and all files that it names, such
+    /// as included files, password files and key files.
     pub files: Vec<PolicyFile>,
 }
 
@@ -99,7 +99,7 @@ pub struct Parsed {
 /// also warns of policies that are probably not intended.
 ///
 /// # Errors
-/// All problems in all files, including warnings, sorted by place.
+/// If any problem is an error: all problems in all files, including warnings, sorted by place.
 pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     parse(files, file).into_loaded()
 }
@@ -155,6 +155,7 @@ struct PolicyParser<'f> {
     problems: Vec<Problem>,
     /// The main file, a file that it includes, and so on to the current file.
     include_chain: Vec<PathBuf>,
+    /// The paths of the main file and of all files that were included so far.
     seen: HashSet<PathBuf>,
 }
 
@@ -190,13 +191,14 @@ impl PolicyParser<'_> {
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
         read_version(reader, fields, self.include_chain.len() == 1);
-        // A section that is indented below another section by mistake is not read. The keys of
-        // `roles` and `grants` are names, which may be equal to the name of a section.
-        let mut sections_without_names = fields
+        // A section that is indented below another section by mistake is not read, so roles and
+        // sources may be missing. The keys of `conditions`, `roles` and `grants` say nothing about
+        // this: they are names, and a name may be equal to that of a section.
+        let mut sections_with_fixed_keys = fields
             .iter()
             .filter(|(key, _)| !["conditions", "roles", "grants"].contains(&&*key.text));
         if fields.has_misspelled("include")
-            || sections_without_names.any(|(_, node)| has_section(node))
+            || sections_with_fixed_keys.any(|(_, node)| has_section(node))
         {
             self.mark_incomplete();
         }
@@ -244,7 +246,8 @@ impl PolicyParser<'_> {
         }
     }
 
-    /// The files that match a name in `include`.
+    /// The files that a name in `include` means. The name may contain `*`; such a name never means
+    /// the file that includes.
     fn matching_files(&self, reader: &mut Reader, text: &Text<'_>) -> Vec<PathBuf> {
         let (folder, name) = match text.text.rsplit_once('/') {
             Some(("", name)) => ("/", name),
@@ -264,7 +267,7 @@ impl PolicyParser<'_> {
         let current = self.include_chain.last();
         let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
         // `Files::list` replaces bytes that are not UTF-8, so the file cannot be read by its name.
-        // To skip it could lose a `deny` rule.
+        // It is not skipped, because it could contain a `deny` rule.
         if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER))
         {
             let path = folder.join(file);
@@ -345,7 +348,8 @@ fn read_conditions(
     conditions::read(reader, field)
 }
 
-/// The sections of a file. Each section may be in one file only.
+/// The sections of a file, for those sections that may be in one file only. (The entries of `roles`
+/// and `grants` may be in several files.)
 struct Sections<'r, 'f, 'n> {
     reader: &'r mut Reader,
     files: &'r mut CachedFiles<'f>,
@@ -360,7 +364,7 @@ impl<'f, 'n> Sections<'_, 'f, 'n> {
         read: fn(&mut Reader, &mut CachedFiles<'f>, (&'n Key, &'n Node)) -> Option<T>,
     ) {
         let Some((name, node)) = self.fields.field(key) else { return };
-        // An empty section of these was reported by `report_empty`.
+        // `read_sections` has already reported an empty section that is in `NEVER_EMPTY`.
         if node.is_nothing() && NEVER_EMPTY.contains(&key) {
             return;
         }

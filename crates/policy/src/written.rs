@@ -22,7 +22,8 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A literal segment or a piece of a segment. Characters with a meaning in rules are encoded.
+/// A literal segment or a piece of a segment. Characters with a meaning in rules are written as
+/// percent triplets.
 #[must_use]
 pub fn literal(text: &str) -> String {
     let mut literal = String::new();

@@ -12,7 +12,7 @@ pub struct Buffers {
     pub(super) current: Vec<u8>,
     pub(super) result: Vec<u8>,
     pub(super) scratch: Vec<u8>,
-    /// The results.
+    /// The results, as in [`PathInterpretations`](super::PathInterpretations).
     pub(super) all: Texts,
     pub(super) deny_only: Texts,
 }

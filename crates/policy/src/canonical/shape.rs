@@ -13,11 +13,12 @@ pub(super) fn has_dots(text: &[u8]) -> bool {
     segments(text).any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// Writes the path without dot segments and adjacent slashes to `path`. `scratch` is overwritten.
+/// Removes the dot segments of `text`, merges adjacent slashes, and writes the result to `path`.
+/// `scratch` is overwritten.
 ///
 /// # Errors
-/// If the path climbs above the root, begins with `//` once its dot segments are removed, or the
-/// result depends on the order of the two steps.
+/// If `text` climbs above the root, if it begins with `//` without its dot segments, or if the
+/// result depends on which of the two steps comes first.
 pub(super) fn resolve(
     text: &[u8],
     path: &mut Vec<u8>,
@@ -36,9 +37,9 @@ pub(super) fn reject_authority(text: &[u8]) -> Result<(), PathError> {
     if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
 }
 
-/// Returns an error for the part of a path before a `?` or `#` if it ends in a dot segment: a server
-/// that removes dot segments first and then cuts the path gets another path than a server that cuts
-/// it first.
+/// Returns an error if `text` ends in a dot segment. It is the part of a path before an encoded `?`
+/// or `#`, where a server may cut the path. A server that removes dot segments before the cut gets
+/// another path than a server that removes them after it.
 pub(super) fn reject_dots_at_end(text: &[u8]) -> Result<(), PathError> {
     match segments(text).next_back() {
         Some(b"." | b"..") => Err(PathError::AmbiguousEnd),
@@ -51,19 +52,21 @@ pub(super) fn merge(path: &mut Vec<u8>) {
     path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
 }
 
-/// Writes the path without its raw `;` parameters; parameters after an encoded `;` are kept.
+/// Writes `text` without its raw `;` parameters to `path`. Parameters after an encoded `;` are
+/// kept.
 pub(super) fn without_raw_parameters(text: &[u8], path: &mut Vec<u8>) {
-    cut_segments(text, raw_parameter, path);
+    cut_segments(text, raw_parameters_start, path);
 }
 
-/// Writes the path without its `;` parameters, raw and encoded.
+/// Writes `text` without its `;` parameters, raw and encoded, to `path`.
 pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
-    cut_segments(text, parameter, path);
+    cut_segments(text, parameters_start, path);
 }
 
-/// Returns an error if a segment with a `;`, raw or encoded, is next to a dot segment (`/a;x/..`), or
-/// if its part before, between or after a `;` is `.` or `..` (`/..;x`): a server that treats `;` as a
-/// separator sees a dot segment there. `decoded` is overwritten.
+/// Returns an error if a segment with a `;`, raw or encoded, is next to a dot segment (`/a;x/..`);
+/// empty segments between them do not count. Also returns an error if a part of a segment before,
+/// between or after a `;` is `.` or `..` (`/..;x`): a server that treats `;` as a separator sees a
+/// dot segment there. `decoded` is overwritten.
 pub(super) fn reject_parameters_near_dots(
     text: &[u8],
     decoded: &mut Vec<u8>,
@@ -72,7 +75,7 @@ pub(super) fn reject_parameters_near_dots(
     let (mut previous_has_dots, mut previous_has_parameter) = (false, false);
     for segment in segments(decoded).filter(|segment| !segment.is_empty()) {
         let has_dots = segment.split(|byte| *byte == b';').any(|part| matches!(part, b"." | b".."));
-        let has_parameter = raw_parameter(segment).is_some();
+        let has_parameter = raw_parameters_start(segment).is_some();
         if (has_dots || previous_has_dots) && (has_parameter || previous_has_parameter) {
             return Err(PathError::AmbiguousParameter);
         }
@@ -90,10 +93,11 @@ pub(super) fn reject_revealed_dots(text: &[u8], decoded: &[u8]) -> Result<(), Pa
 
 /// Whether a segment is a dot segment, possibly with a `;` parameter after the dots.
 fn is_dot_segment(segment: &[u8]) -> bool {
-    matches!(segment.get(..parameter(segment).unwrap_or(segment.len())), Some(b"." | b".."))
+    matches!(segment.get(..parameters_start(segment).unwrap_or(segment.len())), Some(b"." | b".."))
 }
 
-/// Removes dot segments (RFC 3986, 5.2.4), except that climbing above the root is an error.
+/// Writes the path of these segments without dot segments to `path` (RFC 3986, 5.2.4). Unlike in
+/// the RFC, climbing above the root is an error.
 fn without_dots<'a>(
     segments: impl Iterator<Item = &'a [u8]>,
     path: &mut Vec<u8>,
@@ -136,22 +140,23 @@ fn segments(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.strip_prefix(b"/").unwrap_or(text).split(|byte| *byte == b'/')
 }
 
-fn cut_segments(text: &[u8], parameter: impl Fn(&[u8]) -> Option<usize>, path: &mut Vec<u8>) {
+/// Writes `text` to `path`, with each segment cut at the offset that `cut_at` returns.
+fn cut_segments(text: &[u8], cut_at: impl Fn(&[u8]) -> Option<usize>, path: &mut Vec<u8>) {
     path.clear();
     for segment in segments(text) {
         path.push(b'/');
         path.extend_from_slice(
-            segment.get(..parameter(segment).unwrap_or(segment.len())).unwrap_or(segment),
+            segment.get(..cut_at(segment).unwrap_or(segment.len())).unwrap_or(segment),
         );
     }
 }
 
 /// The offset of a segment's parameters, which start at a raw or encoded `;`.
-fn parameter(segment: &[u8]) -> Option<usize> {
+fn parameters_start(segment: &[u8]) -> Option<usize> {
     let encoded = segment.windows(3).position(|three| three == b"%3B");
-    raw_parameter(segment).into_iter().chain(encoded).min()
+    raw_parameters_start(segment).into_iter().chain(encoded).min()
 }
 
-fn raw_parameter(segment: &[u8]) -> Option<usize> {
+fn raw_parameters_start(segment: &[u8]) -> Option<usize> {
     segment.iter().position(|byte| *byte == b';')
 }

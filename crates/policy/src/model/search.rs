@@ -23,8 +23,8 @@ pub struct Search {
     /// Whether requests that are permitted on only some of their indices are reduced to these. If
     /// `None`, the cluster's `config.yml` decides.
     pub do_not_fail_on_forbidden: Option<bool>,
-    /// Patterns of system indices, not yet parsed, which only roles with
-    /// `system:admin/system_index` may use.
+    /// The patterns of system indices, not yet parsed. Only roles with `system:admin/system_index`
+    /// may use these indices.
     pub system_indices: Vec<(Arc<str>, Place)>,
     /// How a request is handled that would show documents or fields which a role of the caller
     /// hides.
@@ -67,7 +67,8 @@ pub enum Bulk {
     #[default]
     Whole,
     /// Inside Envoy it is forwarded without the denied items, and their errors are added to the
-    /// response (`per-item`). `ext_authz` can change neither, so there it is denied.
+    /// response (`per-item`). With `ext_authz` it is denied, because `ext_authz` can change neither
+    /// the body of the request nor the response.
     PerItem,
 }
 
@@ -80,8 +81,8 @@ pub enum Evaluation {
     V4,
 }
 
-/// The source of the names of a cluster's indices, aliases and data streams: its answer to
-/// `GET /_resolve/index/*?expand_wildcards=all`.
+/// Where the names of a cluster's indices, aliases and data streams are read: in the cluster's
+/// answer to `GET /_resolve/index/*?expand_wildcards=all`.
 #[derive(Clone, Debug)]
 pub enum Inventory {
     /// In a file, read when the policy is loaded.

@@ -32,8 +32,8 @@ pub(crate) fn read(
     if let Some(node) = fields.value("users") {
         read_users(reader, node, &mut users);
     }
-    // Users without a password are not reported if the `users_file` could not be read completely,
-    // or if the key has no value: the file may have their passwords.
+    // Users without a password may have one in the `users_file`. They are not reported if this file
+    // could not be read completely, or if the key `users_file` has no value.
     let has_file = fields.field("users_file").is_some();
     if !has_file || read_file(reader, files, &fields, &mut users) {
         users.report_without_password(reader, has_file);
@@ -64,7 +64,7 @@ pub(crate) fn read(
 /// Users, without duplicates.
 #[derive(Default)]
 struct Users {
-    /// The places of all names.
+    /// The places of the names of all users.
     places: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
     /// Users under `users` without a password, which the `users_file` may have.
@@ -80,8 +80,8 @@ impl Users {
     fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         match self.without_password.remove(&user.name) {
             Some((_, BasicUser { groups, .. })) => {
-                // From now on the name is at this line: if the file has the user twice, the problem
-                // is about the lines, not about the entry under `users`.
+                // The place of the name is now this line. If the file has the user twice, the
+                // problem then names the two lines, not the entry under `users`.
                 self.places.insert(user.name.clone(), at);
                 self.list.push(BasicUser { groups, ..user });
             }
@@ -89,9 +89,10 @@ impl Users {
         }
     }
 
-    /// Reports each user without a password, if passwords are verified. With a `users_file` this is
-    /// only a warning, and the user is left out. An error would keep the old policy active: a user
-    /// whose line was deleted from the file would keep its access.
+    /// Reports each user without a password. With a `users_file` this is only a warning, and the
+    /// user is left out. An error would keep the old policy active: a user whose line was deleted
+    /// from the file would keep its access. If passwords are not verified, adds these users
+    /// instead.
     fn report_without_password(&mut self, reader: &mut Reader, has_file: bool) {
         let mut users: Vec<_> = self.without_password.drain().collect();
         users.sort_by_key(|(_, (at, _))| *at);

@@ -57,7 +57,7 @@ impl<'f> CachedFiles<'f> {
         self.read_path_or_help(reader, name.at, path, help)
     }
 
-    /// The file at this path; `None` if an error at the place of its name was reported.
+    /// The file at this path. If it cannot be read, reports an error at `at` and returns `None`.
     pub(crate) fn read_path(
         &mut self,
         reader: &mut Reader,
@@ -83,7 +83,8 @@ impl<'f> CachedFiles<'f> {
         }
     }
 
-    /// The sorted names of the files in a folder; `None` if an error at this place was reported.
+    /// The sorted names of the files in a folder. If it cannot be read, reports an error at `at`
+    /// and returns `None`.
     pub(crate) fn list(&self, reader: &mut Reader, at: Mark, folder: &Path) -> Option<Vec<String>> {
         let is_current = folder.as_os_str().is_empty();
         match self.files.list(if is_current { Path::new(".") } else { folder }) {
@@ -105,8 +106,8 @@ pub(crate) fn relative_to(file: &Path, name: &str) -> PathBuf {
     joined.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// Whether this is a file name; reports a URL. It may contain a secret, so the message does not show
-/// it.
+/// Whether this is a file name and not a URL. Reports a URL, with a message that does not show it,
+/// because a URL may contain a secret.
 pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
     let is_url = name.text.contains("://");
     if is_url {

@@ -55,19 +55,21 @@ fn unresolved(reader: &Reader, text: &Text<'_>) -> UnresolvedCondition {
 /// Resolves the names in conditions.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    /// The headers with credentials, which no condition reads: copies of headers would have API
-    /// keys and tokens, and nothing says who has written a certificate.
+    /// The headers with credentials. No condition may read them. The headers that conditions read
+    /// are copied, and the copies would contain API keys and tokens. For a certificate in a header,
+    /// a condition could not tell who has written it.
     credential_headers: Vec<Arc<str>>,
-    /// Whether nothing says where certificates are read.
+    /// Whether `identity` has no `certificates`, which says where `source.certificate` is read.
+    /// False if `identity` could not be read completely.
     lacks_certificates: bool,
     named: NamedConditions,
     /// The names of conditions that are not resolved yet.
     later: Vec<Arc<str>>,
-    /// The names of conditions with an error of their own.
+    /// The names of conditions that could not be resolved.
     broken: Vec<Arc<str>>,
     /// The conditions with names.
     pub(crate) in_order: Vec<(Arc<str>, Condition)>,
-    /// The places of their texts.
+    /// The places of the texts of `in_order`.
     places: Vec<Place>,
 }
 
@@ -171,13 +173,13 @@ impl Conditions {
     }
 }
 
-/// Whether an expression is this part, or has it.
+/// Whether an expression is equal to this part, or contains it.
 fn contains(expression: &Expression, part: &Expression) -> bool {
     expression == part || expression.parts().into_iter().any(|inner| contains(inner, part))
 }
 
-/// Reports a placeholder that the condition of a rule reads, and no host or path of the rule has: the
-/// condition could never be computed.
+/// Reports each placeholder that the condition of a rule reads but no host or path of the rule has.
+/// Such a condition could never be computed.
 pub(crate) fn check_placeholders(rule: &Rule, when: &Condition, problems: &mut Vec<Problem>) {
     let path = rule.resources.iter().flat_map(Pattern::placeholders);
     let host = rule.scopes.iter().flat_map(Scope::placeholders);
@@ -200,8 +202,8 @@ pub(crate) fn check_placeholders(rule: &Rule, when: &Condition, problems: &mut V
     }
 }
 
-/// The condition of a rule with placeholders such as `{claims.tenant}`: each is the value of its
-/// claim.
+/// Adds to the condition of a rule what its placeholders such as `{claims.tenant}` require: the
+/// part of the path or host at the placeholder is equal to the claim.
 pub(crate) fn with_claims(rule: &Rule, when: Option<Condition>) -> Option<Condition> {
     let mut attributes = Vec::new();
     for segment in rule.resources.iter().flat_map(|pattern| &pattern.segments) {

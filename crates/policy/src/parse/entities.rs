@@ -28,7 +28,8 @@ fn read(
     subjects: &[SubjectType],
     resources: &[ResourceType],
 ) -> Option<Entities> {
-    // A file that is cut short while it is written must not take the properties of all entities.
+    // An empty file is an error: a file that is read while it is written may be empty, and it must
+    // not remove the properties of all entities.
     let root = reader.parse_nonempty(bytes, "write `subjects: {}` to have no entities")?;
     let keys = ["subjects", "resources"];
     let fields = reader.fields(&root, "a file of entities", &keys)?;
@@ -47,7 +48,7 @@ fn read(
         if is_type(reader, name, resources.iter().map(|kind| &*kind.name))
             && let Some(kind) = kind
         {
-            let ids = read_entities(reader, node, |reader, id| has_path(reader, id, kind));
+            let ids = read_entities(reader, node, |reader, id| fits_in_path(reader, id, kind));
             entities.resources.0.insert(name.text.clone(), ids);
         }
     }
@@ -60,7 +61,8 @@ fn types<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Vec<(&'n Ke
     entries.iter().flat_map(Fields::iter).collect()
 }
 
-/// Whether the section `authzen` has this type: without it, no question is about its entities.
+/// Whether the section `authzen` has this type. Reports a type that it lacks, because no request
+/// could be about an entity of such a type.
 fn is_type<'t>(
     reader: &mut Reader,
     name: &Key,
@@ -82,7 +84,8 @@ fn is_type<'t>(
     false
 }
 
-fn has_path(reader: &mut Reader, id: &Key, kind: &ResourceType) -> bool {
+/// Whether the path of this type can contain this `id`; reports an `id` that it cannot contain.
+fn fits_in_path(reader: &mut Reader, id: &Key, kind: &ResourceType) -> bool {
     let has_path = kind.path.with_id(&id.text).is_some();
     if !has_path {
         let message = format!("no segment of a path can hold the `id` `{}`", id.text);

@@ -62,7 +62,7 @@ fn read_labels(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope
         labels.push(HostLabel::Any(name.into()));
         sample.push("x");
     }
-    // The other labels are checked in a host that matches.
+    // The literal labels are checked together, in a host that has `x` for each placeholder.
     let sample = sample.join(".");
     if canonical::host(sample.as_bytes(), &mut Vec::new()).is_err() || sample.ends_with('.') {
         let help = "a host has ASCII letters, digits, `-` and dots, and no port";

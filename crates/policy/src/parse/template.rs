@@ -16,7 +16,7 @@ const NAMES: [(&str, Piece); 6] = [
 /// The maximum length of a text in bytes, before placeholders are filled in.
 const MAX_LENGTH: usize = 8192;
 
-/// The text of `what`, with placeholders.
+/// Reads a text with placeholders. Problems call it `what`.
 pub(crate) fn read_value(reader: &mut Reader, node: &Node, what: &str) -> Option<Template> {
     let text = reader.text(node, what)?;
     if text.text.len() > MAX_LENGTH {
