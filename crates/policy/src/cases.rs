@@ -30,7 +30,8 @@ pub struct Case {
 pub struct Request {
     /// The HTTP method; `GET` if not set.
     pub method: String,
-    /// The HTTP path with its query, raw. The parameters of `query` are appended, encoded.
+    /// The HTTP path with its query, raw. Parameters under the key `query` of a case are encoded
+    /// and already appended.
     pub path: String,
     /// The HTTP host; `localhost` if not set.
     pub host: String,
@@ -42,10 +43,11 @@ pub struct Request {
     pub client: String,
     /// The credentials of the request.
     pub credentials: Credentials,
-    /// The names of the client's certificate, as a policy writes them, already verified; `None`
-    /// without a certificate.
+    /// The names of the client's certificate, in the form in which a policy writes them. They count
+    /// as verified. `None` without a certificate.
     pub certificate: Option<Vec<String>>,
-    /// The question of AuthZEN that it stands for; `None` for a request of a proxy.
+    /// The AuthZEN question that this request stands for; `None` if it is a request through a
+    /// proxy.
     pub question: Option<AskedQuestion>,
     /// The time of the request, since the Unix epoch; now if not set.
     pub at: Option<Duration>,
@@ -63,7 +65,7 @@ pub struct AskedQuestion {
 }
 
 impl AskedQuestion {
-    /// As conditions read it.
+    /// The question in the form that conditions read.
     #[must_use]
     pub fn parts(&self) -> Question<'_> {
         Question::Asked {
@@ -108,8 +110,9 @@ pub struct Expect {
     /// Headers: of the upstream request if the request is allowed, else of the response. An empty
     /// value means that the header must be absent.
     pub headers: Vec<(String, String)>,
-    /// Dynamic metadata of an allowed request, as texts. The key of a value in `limit` is
-    /// `limit.KEY`. An empty value means that the key must be absent.
+    /// Dynamic metadata of an allowed request, as texts. If the value of a key is a mapping, each
+    /// of its values has a key such as `limit.unit`. An empty value means that the key must be
+    /// absent.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -127,7 +130,8 @@ pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }
 }
 
-/// A time (RFC 3339) since the Unix epoch; `None` if the text is none, or is before it.
+/// Parses a time (RFC 3339). The result is the time since the Unix epoch; `None` if the text is not
+/// a time, or is a time before the epoch.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Duration> {
     let time = text.parse::<jiff::Timestamp>().ok()?;

@@ -5,39 +5,39 @@ use std::net::Ipv6Addr;
 
 /// The host is invalid. Answered with 400.
 ///
-/// It is not enough if such a host matches no rule with hosts: a rule without hosts would still
+/// Such a host matches no rule with hosts, but this is not enough. A rule without hosts would still
 /// allow the request, and the backend may interpret the host differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the host is not a host name or an address")]
 pub struct HostError;
 
 /// Returns a host in canonical form: lower case, without port and trailing dot, IPv6 addresses as
-/// in RFC 5952. If it is not canonical already, it is written to `lowered`. An empty host stays
+/// in RFC 5952. The result is a part of `raw`, or else is written to `buffer`. An empty host stays
 /// empty; only rules without hosts match it.
 ///
 /// # Errors
 /// If it is neither labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together:
-/// RFC 1035, 2.3.4) nor an IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986,
-/// 3.2.2 also permits triplets, `~` and `!$&'()*+,;=`, but no server has such a name. User
-/// information (`user@`) is an error.
-pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
+/// RFC 1035, 2.3.4) nor an IPv6 address in brackets, each optionally followed by `:` and digits.
+/// RFC 3986, 3.2.2 also permits triplets, `~` and `!$&'()*+,;=`, but no server has such a name.
+/// User information (`user@`) is an error.
+pub fn host<'a>(raw: &'a [u8], buffer: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     if raw.is_empty() {
         return Ok(raw);
     }
     if raw.starts_with(b"[") {
-        return address(raw, lowered);
+        return address(raw, buffer);
     }
     let name = name(raw)?;
     if !name.iter().any(u8::is_ascii_uppercase) {
         return Ok(name);
     }
-    lowered.clear();
-    lowered.extend(name.iter().map(u8::to_ascii_lowercase));
-    Ok(lowered)
+    buffer.clear();
+    buffer.extend(name.iter().map(u8::to_ascii_lowercase));
+    Ok(buffer)
 }
 
-/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` rule must apply to all of
-/// them (RFC 5952, 4).
+/// Turns `[0::1]:80` into `[::1]` (RFC 5952, 4). An address has many spellings, and a `deny` rule
+/// must apply to all of them.
 fn address<'a>(raw: &[u8], canonical: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b']').ok_or(HostError)?;
     let (name, port) = raw.split_at_checked(end + 1).ok_or(HostError)?;
@@ -52,7 +52,7 @@ fn address<'a>(raw: &[u8], canonical: &'a mut Vec<u8>) -> Result<&'a [u8], HostE
     Ok(canonical)
 }
 
-/// `api.example.com.:80` to `api.example.com`.
+/// Cuts the port and the trailing dot off: `api.example.com.:80` becomes `api.example.com`.
 fn name(raw: &[u8]) -> Result<&[u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b':').unwrap_or(raw.len());
     let (name, port) = raw.split_at_checked(end).ok_or(HostError)?;
@@ -62,6 +62,7 @@ fn name(raw: &[u8]) -> Result<&[u8], HostError> {
 
 /// Whether a name is labels separated by dots. A single pass, because every request pays for it.
 fn is_name(name: &[u8]) -> bool {
+    // The length of the current label.
     let mut label = 0;
     for byte in name {
         match byte {

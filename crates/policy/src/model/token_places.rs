@@ -27,7 +27,7 @@ pub enum TokenField {
     /// A header: a valid field name (RFC 9110, 5.1) in lower case. Its value is the token alone,
     /// unless it is [`AUTHORIZATION`].
     Header(Arc<str>),
-    /// A cookie (RFC 6265, 4.1.1), whose name is compared with upper and lower case.
+    /// A cookie (RFC 6265, 4.1.1). Its name is case-sensitive.
     Cookie(Arc<str>),
 }
 
@@ -38,7 +38,8 @@ impl Identity {
         self.token_from.is_empty() || self.token_headers().any(|name| name == AUTHORIZATION)
     }
 
-    /// The headers that may have a token, if the policy names them.
+    /// The headers that the policy names in `token_from`. Empty if the policy has no `token_from`,
+    /// although `Authorization` may have a token then.
     pub fn token_headers(&self) -> impl Iterator<Item = &str> {
         self.token_from.iter().filter_map(|place| match &place.field {
             TokenField::Header(name) => Some(&**name),
@@ -54,8 +55,8 @@ impl Identity {
         })
     }
 
-    /// The header line of a request with this token, at the first place that may have it: for
-    /// tools.
+    /// The name and the value of a header with this token, at the first place that may have a
+    /// token. Tools send it in their requests.
     #[must_use]
     pub fn token_line(&self, token: &str) -> (String, String) {
         match self.token_from.first().map(|place| &place.field) {

@@ -13,7 +13,8 @@ use document::{Fields, Key, Node, PolicyFile, Problem, Reader, Text};
 
 const HEADER: &str = "x-api-key";
 
-/// Headers that logs show, that shadow policies copy, or that have other credentials.
+/// Headers that cannot have API keys: logs show them, shadow policies copy them, or they have other
+/// credentials.
 const NO_HEADERS_OF_KEYS: &[&str] = &[
     "authorization",
     "content-encoding",
@@ -76,7 +77,8 @@ fn read_file(
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<ApiKey>, Vec<Problem>) {
     let mut reader = Reader::with_hints(file.into(), HINTS).hiding_keys();
-    // A file that is cut short while it is written must not end the access of all callers.
+    // An empty file is an error. It may be a file that is still being written, and must not lock
+    // all callers out.
     let help = "write `keys: {}` to have no keys";
     let root = reader.parse_nonempty(bytes, help);
     let keys = root.map(|root| read_keys(&mut reader, &root)).unwrap_or_default();
@@ -99,7 +101,7 @@ fn read_keys(reader: &mut Reader, root: &Node) -> Vec<ApiKey> {
     keys
 }
 
-/// Reports a user who has other groups with another key: nobody could say what the user may do.
+/// Reports a user whose keys have different groups: what the user may do would depend on the key.
 fn report_other_groups(reader: &mut Reader, keys: &[ApiKey]) {
     let mut first_keys: HashMap<&str, &ApiKey> = HashMap::new();
     for key in keys {
@@ -138,7 +140,7 @@ fn read_key(reader: &mut Reader, key: &Key, node: &Node) -> Option<ApiKey> {
     let expires = match reader.field_text(&fields, "expires") {
         Some(text) => Some(read_expiry(reader, &text)?),
         None if fields.lacks("expires") => None,
-        // Without its expiry the key would be valid for longer.
+        // The expiry could not be read. Without it, the key would be valid for longer.
         None => return None,
     };
     Some(ApiKey {
@@ -181,8 +183,8 @@ fn read_expiry(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
     expiry
 }
 
-/// The end of a date in UTC, or a time (RFC 3339), since the Unix epoch; `None` if the text is
-/// neither.
+/// Parses a date, which stands for its end in UTC, or a time (RFC 3339). The result is the time
+/// since the Unix epoch; `None` if the text is neither, or the time is before the epoch.
 #[must_use]
 pub fn parse_expiry(text: &str) -> Option<Duration> {
     let is_date = text.len() == 10 && text.as_bytes().get(4) == Some(&b'-');

@@ -12,7 +12,7 @@ use crate::parse::{entities, host, method, values};
 use crate::pattern::Scope;
 use document::{Fields, Key, Node, PolicyFile, Reader, Text};
 
-/// Where the `id` of a resource is in its path.
+/// In the path of a type of resources, the placeholder for the `id` of a resource.
 const ID: &str = "{id}";
 
 pub(crate) fn read(
@@ -54,7 +54,7 @@ fn read_entities(
     Some(entities)
 }
 
-/// The entries of a mapping by type, which must not be empty.
+/// Reads a mapping from the names of types to types. It must not be empty.
 fn read_types<T>(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -88,7 +88,7 @@ fn read_subject(reader: &mut Reader, name: &Key, node: &Node) -> Option<SubjectT
     Some(SubjectType { name: name.text.clone(), issuer, groups, roles, at: reader.place(name.at) })
 }
 
-/// A place in the `properties` of a subject.
+/// The path of a value in the `properties` of a subject.
 fn read_pointer(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<ClaimPath> {
     let text = reader.field_text(fields, key)?;
     values::claim_path(reader, &text, text.text)
@@ -134,7 +134,7 @@ fn read_host(reader: &mut Reader, text: &Text<'_>) -> Option<Arc<str>> {
     }
 }
 
-/// A path in canonical form, in which `{id}` is a whole segment at least once, or nothing but `{id}`.
+/// Either `{id}` alone, or a path in canonical form in which at least one whole segment is `{id}`.
 fn read_path(reader: &mut Reader, text: &Text<'_>) -> Option<ResourcePath> {
     let path = text.text;
     if path == ID {

@@ -11,8 +11,8 @@ use crate::parse::values::{is_name, prefix};
 use condition::Network;
 use document::{Fields, Key, Node, Problem, Reader, Text, Warning, closest};
 
-/// The maximum number of patterns with placeholders, each of which is compared with each name of a
-/// certificate.
+/// The maximum number of patterns with placeholders in `users`, and in `groups`. Each name of a
+/// certificate is compared with each of them.
 const MAX_PATTERNS: usize = 100;
 
 pub(crate) fn read(reader: &mut Reader, (key, node): (&Key, &Node)) -> Option<Certificates> {
@@ -31,7 +31,7 @@ pub(crate) fn read(reader: &mut Reader, (key, node): (&Key, &Node)) -> Option<Ce
     }
     report_overlaps(reader, &users);
     Some(Certificates {
-        // After an error; such a policy is not used.
+        // `from` is missing only after an error, and a policy with an error is not used.
         from: from.unwrap_or(CertificateSource::Xfcc { trusted_proxies: Vec::new() }),
         users,
         groups,
@@ -223,12 +223,14 @@ fn read_template(
     Some(NameTemplate(pieces))
 }
 
-/// Warns if certificates with different names that match a pattern are the same user: with
-/// `{sa}` alone, whoever may create a service account in some namespace is its namesake everywhere.
+/// Warns if two different names that match a pattern give the same user. With `/ns/{ns}/sa/{sa}`
+/// and the user `{sa}`, a service account is the same user as each service account of this name in
+/// any other namespace.
 fn warn_of_merged(reader: &mut Reader, text: &Text<'_>, name: &NamePattern, user: &NameTemplate) {
     let count = name.placeholders().count();
     let missing = (0..count).find(|index| !user.0.contains(&NamePiece::Placeholder(*index)));
     let missing = missing.and_then(|index| name.placeholders().nth(index));
+    // Each two adjacent pieces, with the piece after them if there is one.
     let mut pairs = user.0.windows(2).zip(user.0.windows(3).map(Some).chain([None]));
     let runs_together = pairs.any(|(pair, three)| match (pair, three) {
         ([NamePiece::Placeholder(_), NamePiece::Placeholder(_)], _) => true,
@@ -254,11 +256,12 @@ fn warn_of_merged(reader: &mut Reader, text: &Text<'_>, name: &NamePattern, user
     reader.warning_help(text.at, Warning::MergedUsers, message, help);
 }
 
-/// Reports two entries that match the same name: it would be two users.
+/// Reports two entries that can match the same name: a certificate with it would be two users.
 fn report_overlaps(reader: &mut Reader, users: &[CertificateUser]) {
     let (literals, patterns): (Vec<_>, Vec<_>) =
         users.iter().partition(|user| user.name.is_literal());
-    // YAML has no literal twice.
+    // Two literals never overlap, because a mapping has each key once. A pattern overlaps only with
+    // entries that have as many segments.
     let literals: HashMap<usize, Vec<&CertificateUser>> =
         literals.into_iter().fold(HashMap::new(), |mut by_length, user| {
             by_length.entry(user.name.segments.len()).or_insert_with(Vec::new).push(user);

@@ -57,22 +57,23 @@ fn read_name<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<
 fn read_format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
     // HMAC-SHA256 is the only algorithm of the compact form, so `algorithm` is optional.
     let algorithm = reader.field_choice(fields, "algorithm", &[("hmac-sha256", ())]);
-    let has_algorithm = algorithm.is_some() || fields.value("algorithm").is_none();
+    let algorithm_is_valid = algorithm.is_some() || fields.value("algorithm").is_none();
     reader.required(fields, "format", "add `format: jwt`, or `format: compact`")?;
     let formats = [("jwt", IdentityFormat::Jwt), ("compact", IdentityFormat::Compact)];
     let format = reader.field_choice(fields, "format", &formats)?;
-    let (key, format_with_key) = match format {
+    // A key that only the other format has, and that format.
+    let (key, other_format) = match format {
         IdentityFormat::Jwt => ("algorithm", "compact"),
         IdentityFormat::Compact => ("issuer", "jwt"),
     };
     if let Some((name, _)) = fields.field(key).filter(|(_, node)| !node.is_nothing()) {
         reader.error_help(
             name.at,
-            format!("`{key}` is for `format: {format_with_key}`"),
+            format!("`{key}` is for `format: {other_format}`"),
             "leave it out",
         );
     }
-    has_algorithm.then_some(format)
+    algorithm_is_valid.then_some(format)
 }
 
 /// The files with the keys, the first of which signs.
@@ -109,8 +110,8 @@ fn read_lifetime(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     lifetime
 }
 
-/// Claims of the caller's token that are copied to the header: their names there, and their paths in
-/// the token.
+/// The claims of the caller's token that are copied to the header: the name of each in the header,
+/// and its path in the token.
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Box<str>, ClaimPath)> {
     let entries = fields.value("claims").and_then(|node| reader.entries(node, "`claims`"));
     let mut claims = Vec::new();

@@ -6,17 +6,18 @@ use crate::model::{ListedRole, MetadataEntry, MetadataValue};
 use crate::parse::template;
 use document::{Fields, Key, Node, Reader, Value};
 
-/// Keys that are set for every request: by rolegate, and the last by Envoy's `ext_authz`.
+/// Keys of the metadata of every request. Envoy's `ext_authz` sets the last of them, rolegate the
+/// others.
 const OWN_KEYS: [&str; 6] =
     ["decision", "reason", "rule", "user", "revision", "ext_authz_duration"];
 
 /// The maximum length of a key in bytes.
 const MAX_KEY_LENGTH: usize = 64;
 
-/// The largest integer below which a `double` holds each integer exactly.
+/// A `double`, the type of numbers in metadata, holds each integer up to this one exactly.
 const MAX_NUMBER: u64 = 1 << 53;
 
-/// In place of a role: the value for all other callers.
+/// The key that stands in place of a role. Its value is for all other callers.
 const ELSE: &str = "else";
 
 pub(super) fn read(reader: &mut Reader, node: &Node) -> Vec<MetadataEntry> {
@@ -44,15 +45,16 @@ fn read_key(reader: &mut Reader, key: &Key) -> Option<Arc<str>> {
 
 fn read_name(reader: &mut Reader, key: &Key) -> Option<Arc<str>> {
     let name = &*key.text;
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if name.is_empty() || name.len() > MAX_KEY_LENGTH || !name.bytes().all(is_letter) {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if name.is_empty() || name.len() > MAX_KEY_LENGTH || !name.bytes().all(is_valid) {
         let message = "a key of metadata has 1 to 64 letters, digits, `_` and `-`";
         return reader.reject(key.at, message, "write one such as `requests_per_unit`");
     }
     Some(name.into())
 }
 
-/// One value for everyone, or values by role.
+/// The values of a key: one for everyone, or one for each of several roles. The value of `else` is
+/// the last.
 fn read_values(
     reader: &mut Reader,
     key: &str,
@@ -90,7 +92,8 @@ fn read_fields(reader: &mut Reader, role: &str, node: &Node) -> Option<MetadataV
     Some(MetadataValue::Fields(fields))
 }
 
-/// Unquoted `true`, `false` and whole numbers have these types; anything else is text.
+/// Unquoted `true` and `false` are booleans, and unquoted whole numbers are numbers. Another
+/// unquoted number is an error. Anything else is text.
 fn read_value(reader: &mut Reader, key: &str, node: &Node) -> Option<MetadataValue> {
     if let Value::Scalar(scalar) = &node.value
         && scalar.plain

@@ -13,8 +13,8 @@ const USUAL: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY
 /// The maximum number of methods of a rule.
 pub const MAX_METHODS: usize = 100;
 
-/// The signs with which people negate a method, as in `!GET`. The methods of requests may begin with
-/// these signs, but a rule cannot name such a method.
+/// The signs with which people negate a method, as in `!GET`. The method of a request may begin
+/// with such a sign, but a rule cannot name it.
 const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
 
 /// Reads the methods of a rule, each with the text that contains it.
@@ -57,8 +57,8 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Whether a rule can name this method. A client may send any token (RFC 9110, 9.1), even `*`, which
-/// in a rule means every method, or `ANY`, which in a rule is an error.
+/// Whether a rule can name this method. A client may send any token (RFC 9110, 9.1), and a rule
+/// cannot name all of them: in a rule, `*` means every method, and `ANY` is an error.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
     !method.is_empty()

@@ -7,9 +7,11 @@ use crate::canonical::{PathError, encoding};
 #[derive(Debug)]
 pub(crate) struct Spelling<'p> {
     pub(crate) canonical: String,
-    /// The same piece with every printable character decoded, if that differs.
+    /// The same piece in which triplets of visible reserved characters, such as `%40`, are decoded
+    /// too. `None` if this is the canonical form.
     pub(crate) decoded: Option<String>,
-    /// The first triplet that could be written as the character, and this character.
+    /// The first triplet of a reserved character that a rule can also write raw, and this
+    /// character.
     pub(crate) needlessly_encoded: Option<(&'p str, char)>,
 }
 

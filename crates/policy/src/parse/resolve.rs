@@ -17,7 +17,8 @@ use crate::pattern::Actions;
 use condition::Condition;
 use document::{Place, Problem, Severity, Suggestions, Warning};
 
-/// Resolves every name, those of `grants` too. Cycles in `extends` are cut, so that later passes end.
+/// Resolves every name in the policy and in `grants`. Cuts cycles in `extends`, because later
+/// passes would never end with them.
 pub(crate) fn resolve(
     policy: UnresolvedPolicy,
     grants: &[UnresolvedGrant],
@@ -38,7 +39,8 @@ pub(crate) fn resolve(
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
     let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
     let conditions = Conditions::new(unresolved, &identity, policy.identity_incomplete, problems);
-    // With a search cluster, the roles in tokens are backend roles, which the cluster's files define.
+    // With a search cluster, the roles in tokens are backend roles, which the cluster's files map.
+    // They are no roles of this policy.
     let has_cluster = policy.search.is_some();
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
         names.check_roles_from_token(issuer, problems);
@@ -76,7 +78,7 @@ pub(crate) fn resolve(
     {
         check_issuers(authzen, &identity, problems);
     }
-    // A part that could not be read may use any of them.
+    // After an error, a part of the policy may be missing, and this part may use any condition.
     if problems.iter().all(|problem| problem.severity != Severity::Error) {
         let of_rules = roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny));
         let of_rules = of_rules.filter_map(|rule| rule.when.as_ref());
@@ -98,7 +100,7 @@ pub(crate) fn resolve(
     }
 }
 
-/// Reports types of subjects whose issuer the policy does not have.
+/// Reports each type of AuthZEN subjects whose `issuer` is not the issuer of an entry of `jwt`.
 fn check_issuers(authzen: &AuthZen, identity: &Identity, problems: &mut Vec<Problem>) {
     for subject in &authzen.subjects {
         let Some(name) = &subject.issuer else { continue };
@@ -110,7 +112,7 @@ fn check_issuers(authzen: &AuthZen, identity: &Identity, problems: &mut Vec<Prob
     }
 }
 
-/// The maximum size of the index of all rules together. An entry needs about 100 bytes.
+/// The maximum number of entries in the index of all rules. An entry needs about 100 bytes.
 const MAX_ENTRIES: usize = 5_000_000;
 
 /// Reports a policy whose index would not fit into memory: a rule with 2,000 hosts, 2,000 paths and
@@ -135,11 +137,11 @@ fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports if the identity header, or the header of document security, is also set or removed by
-/// another section.
+/// Reports the identity header or the header of document security if another section also sets or
+/// removes it.
 fn check_headers(
     response: &AllowResponse,
-    identity: Option<&IdentityHeader>,
+    identity_header: Option<&IdentityHeader>,
     search: Option<&Search>,
     problems: &mut Vec<Problem>,
 ) {
@@ -148,7 +150,7 @@ fn check_headers(
     let cookie = response.remove_cookies.first().map(|_| COOKIE);
     let in_response: HashSet<&str> = in_response.chain(cookie).collect();
     if let Some(IdentityHeader { name, at, .. }) =
-        identity.filter(|header| in_response.contains(&*header.name))
+        identity_header.filter(|header| in_response.contains(&*header.name))
     {
         let message = format!("the identity header `{name}` is also in `allow_response`");
         let help =
@@ -158,7 +160,7 @@ fn check_headers(
     if let Some(DocumentSecurity::Header { name, at }) =
         search.map(|search| &search.document_security)
     {
-        let is_identity = identity.is_some_and(|identity| identity.name == *name);
+        let is_identity = identity_header.is_some_and(|header| header.name == *name);
         let section = if is_identity { "identity_header" } else { "allow_response" };
         if is_identity || in_response.contains(&**name) {
             let message = format!("`{section}` names the header `{name}`, too");
@@ -168,7 +170,7 @@ fn check_headers(
     }
 }
 
-/// Reports places of tokens where no tokens are accepted: somebody may rely on them.
+/// Reports `token_from` in a policy without `jwt`: it has no effect, but somebody may rely on it.
 fn check_token_places(identity: &Identity, problems: &mut Vec<Problem>) {
     if let (Some(place), []) = (identity.token_from.first(), &*identity.jwt) {
         let message = "`token_from` has no effect without `jwt`";
@@ -177,8 +179,9 @@ fn check_token_places(identity: &Identity, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports actors where no decision can be about two callers: the decision would be about only one
-/// of them.
+/// Reports `act` and `combine: both` where they cannot work. Each adds a second caller to a
+/// request: an actor, or the application that calls for a user. With other settings, a decision can
+/// be about one caller only, and would ignore the other.
 fn check_actors(
     identity: &Identity,
     (search, authzen): (Option<&Search>, Option<&AuthZen>),
@@ -213,7 +216,8 @@ fn check_actors(
     }
 }
 
-/// Reports if the header of API keys is that of document security: it cannot be removed, and set.
+/// Reports if API keys and document security use the same header. The header of API keys is always
+/// removed, so document security could not set it.
 fn check_key_header(identity: &Identity, search: Option<&Search>, problems: &mut Vec<Problem>) {
     if let Some(DocumentSecurity::Header { name, at }) =
         search.map(|search| &search.document_security)
@@ -246,7 +250,8 @@ impl Names {
         true
     }
 
-    /// A role with the ids of the roles that it extends, and the places in its `extends`.
+    /// The role with the ids of the roles that it extends, and the place of each of these in its
+    /// `extends`.
     fn resolve_role(
         &mut self,
         unresolved: UnresolvedRole,
@@ -299,7 +304,7 @@ impl Names {
         }
     }
 
-    /// Checks that values by role name roles of the policy.
+    /// Checks that the policy has each role for which `metadata` has a value.
     fn check_metadata(&mut self, response: &AllowResponse, problems: &mut Vec<Problem>) {
         let values = response.metadata.iter().flat_map(|entry| &entry.values);
         for ListedRole { name, at } in values.filter_map(|(role, _)| role.as_ref()) {
@@ -373,8 +378,8 @@ enum Visit {
     Done,
 }
 
-/// Reports each cycle in `extends`, and removes the link that closes the cycle. `extends_at` has the
-/// places in the `extends` of each role.
+/// Reports each cycle in `extends`, and removes the link that closes the cycle. For each role,
+/// `extends_at` has the places of the names in its `extends`.
 fn cut_cycles(
     roles: &mut IdVec<RoleId, Role>,
     extends_at: &IdVec<RoleId, Vec<Place>>,

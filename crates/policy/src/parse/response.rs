@@ -8,7 +8,7 @@ use crate::parse::method::is_token;
 use crate::parse::{metadata, template};
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, Warning};
 
-/// Headers that determine where a message ends.
+/// Headers that determine where a message ends, or that are about a single connection.
 const FRAMING: &str = "connection content-length keep-alive te trailer transfer-encoding upgrade";
 
 pub(crate) fn read_allow(

@@ -143,8 +143,8 @@ fn read_document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentS
         }
         return DocumentSecurity::Deny;
     }
-    // Only the inventory has the indices of an alias or a pattern. Without these it is not known
-    // which roles restrict a request.
+    // Only the inventory tells which indices an alias or a pattern stands for. Without it, nothing
+    // tells which roles restrict a request.
     if fields.lacks("inventory") {
         let help = "add an `inventory`: it tells which indices an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);

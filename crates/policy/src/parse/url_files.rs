@@ -1,13 +1,14 @@
-//! The files that each URL needs: the file with its credentials, and the file with
-//! the certificate authorities that it must be signed by.
+//! The files that belong to a URL in a policy: one with the credentials for the request, and one
+//! with the certificate authorities, one of which must have signed the server's certificate.
 
 use std::sync::Arc;
 
 use crate::parse::cached_files::CachedFiles;
 use document::{Fields, PolicyFile, Reader};
 
-/// The contents of the file of certificates under `ca_file`; `None` if a problem was reported. Each
-/// certificate is checked where it is used.
+/// The contents of the `ca_file`, which has certificates; `Some(None)` if there is no `ca_file`,
+/// and `None` if a problem was reported. The certificates themselves are checked where they are
+/// used.
 pub(crate) fn read_trusted_ca(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
@@ -30,8 +31,8 @@ pub(crate) fn read_trusted_ca(
     Some(Some(bytes))
 }
 
-/// The `user:password` in the `credentials_file`, which is never shown; `None` if a problem was
-/// reported.
+/// The `user:password` in the `credentials_file`, which no message shows; `Some(None)` if there is
+/// no `credentials_file`, and `None` if a problem was reported.
 pub(crate) fn read_credentials(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,

@@ -18,8 +18,8 @@ pub(crate) struct Sources<'i> {
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // In reverse, so that another source wins over an issuer that has its name, such as
-        // `basic`.
+        // Of two sources with the same name, the last one inserted wins. The issuers are the last
+        // sources, so the order is reversed: an issuer named `basic` does not replace `basic`.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
@@ -64,7 +64,8 @@ impl<'i> Sources<'i> {
     }
 }
 
-/// Gives each `{user.id}` of a role's rules its sources.
+/// Gives each `{user.id}` in the rules of a role its sources. Reports a `user_id_from` that no rule
+/// needs, and a `{user.id}` without one.
 pub(crate) fn resolve(
     role: &mut UnresolvedRole,
     sources: &Sources<'_>,

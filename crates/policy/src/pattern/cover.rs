@@ -42,15 +42,15 @@ impl Scope {
     }
 }
 
-/// Whether a host is below another.
+/// Whether `host` is below `other`, as `a.example.com` is below `example.com`.
 #[must_use]
 pub fn is_below(host: &str, other: &str) -> bool {
     host.strip_suffix(other).is_some_and(|front| front.ends_with('.'))
 }
 
 impl Pattern {
-    /// Whether this matches everything that `other` matches. Globs are compared only at their ends,
-    /// so the result may be false although it does.
+    /// Whether this matches everything that `other` matches. Globs are compared only at their ends.
+    /// So the result `false` may be wrong, but `true` is always right.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let (count, other_count) = (self.segments.len(), other.segments.len());
@@ -67,7 +67,8 @@ impl Pattern {
 }
 
 impl Segment {
-    /// Whether this matches each segment that `other` matches; inexact like [`Pattern::covers`].
+    /// Whether this matches each segment that `other` matches. `false` may be wrong, as in
+    /// [`Pattern::covers`].
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -89,7 +90,7 @@ impl Segment {
 }
 
 /// True if the globs are equal, or if `cover` has a single `*` and `glob` begins and ends like
-/// `cover`. Other globs may cover each other, too.
+/// `cover`. False for all other globs, even if `cover` does cover `glob`.
 fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     if cover == glob {
         return true;
@@ -102,7 +103,8 @@ fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     first.starts_with(&**before) && ends_with(last, after)
 }
 
-/// Whether a piece of a glob ends in another piece. The digits of a triplet are not an end.
+/// Whether a piece of a glob ends in `end`. It does not if `end` begins inside a triplet: `%41`
+/// does not end in `1`.
 fn ends_with(piece: &str, end: &str) -> bool {
     let before = piece.strip_suffix(end);
     before.is_some_and(|before| !cuts_triplet(piece.as_bytes(), before.len()))
