@@ -58,7 +58,7 @@ fn place(action: Action) -> (usize, u64) {
     (action.number() / 64, 1 << (action.number() % 64))
 }
 
-/// Makes sets of actions, and keeps the set of each text: few texts are used in many roles.
+/// Makes sets of actions. It keeps the set of each text, since many roles use the same few texts.
 pub(crate) struct ActionSets<'g> {
     groups: &'g ActionGroups,
     sets: HashMap<Arc<str>, ActionSet>,
@@ -83,7 +83,7 @@ impl<'g> ActionSets<'g> {
             return *set;
         }
         let mut set = ActionSet::default();
-        // The members of groups in a group are listed, too.
+        // `resolve` also lists the members of groups within a group. So groups are passed over.
         for member in self.groups.resolve(std::slice::from_ref(text)) {
             if !self.groups.contains(member) {
                 set.extend(self.sets.entry(member.clone()).or_insert_with(|| granted_by(member)));

@@ -1,4 +1,5 @@
-//! For people: the reason for a role, the permission for a request, and how to get it permitted.
+//! Explains to people why a caller has a role, which permission permits a request, and what would
+//! permit a denied request.
 //!
 //! Nothing that decides uses this module. It asks the compiled privileges for decisions.
 
@@ -87,14 +88,16 @@ pub fn granting_permission<'p>(
     })
 }
 
-/// The first permission with a pattern that matches a name, or covers a pattern of the request.
+/// The first permission that grants the action, with a pattern that matches the name. If `name` is
+/// itself a pattern (it has a `*`), the pattern of the permission must cover it.
 fn granting_by_pattern<'p>(
     privileges: &'p Privileges,
     caller: &'p Caller,
     action: Action,
     name: &str,
 ) -> Option<GrantingPermission<'p>> {
-    let unknown = if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
+    let name_or_pattern =
+        if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
     let mut grants = caller.roles.grants(privileges).filter(|grant| grant.actions.contains(action));
     grants.find_map(|grant| {
         let pattern = privileges.permission(grant)?.patterns.iter().find_map(|pattern| {
@@ -104,14 +107,15 @@ fn granting_by_pattern<'p>(
                     (template.text(), template.pattern(&caller.variables)?)
                 }
             };
-            unknown.is_covered_by(&rendered).then_some(text)
+            name_or_pattern.is_covered_by(&rendered).then_some(text)
         })?;
         let role = &grant.role;
         Some(GrantingPermission { role, pattern: Some(pattern), through: None })
     })
 }
 
-/// The answers to a request, if the subject had each role of the configuration beside its own.
+/// Each role of the configuration, and the answer to the request if the subject had this role
+/// beside its own.
 pub fn with_each_role<'p>(
     privileges: &'p Privileges,
     subject: &Subject,

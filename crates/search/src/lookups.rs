@@ -169,9 +169,10 @@ impl<'k> KeyPath<'k> {
 
     /// Whether the next value of `json` makes a search show hidden terms. A `profile` does so. A
     /// `min_doc_count` of 0 does so, too: an aggregation then has terms that no found document has.
-    /// If it is unclear how a node reads a value, the value counts. Both keys count at any depth,
-    /// since a node may read them as members of an outer object. Below the top, `profile` may be
-    /// the name of a field, so only `true` counts.
+    /// Any value that is not a whole number above 0 is taken for 0, since a node may read it as 0.
+    ///
+    /// Both keys are found at any depth, since a node may read them as members of an outer object.
+    /// Below the top, `profile` may be the name of a field, so there it must be `true`.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {
@@ -253,9 +254,9 @@ impl<'a> Lookups<'a> {
         self.read_member_at(reading, json, KeyPath::default().member(key))
     }
 
-    /// Adds the needs that are known only after the whole body: those of the names that a look-up
-    /// may have, wherever they stand, of a model, and of recording the search. Returns whether the
-    /// search shows hidden terms.
+    /// Adds the needs that are known only after the whole body was read. The search may look up any
+    /// index that the body names, ask a model, or be recorded. Returns whether it shows hidden
+    /// terms.
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<bool, Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
@@ -312,8 +313,8 @@ impl<'a> Lookups<'a> {
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
                 self.has_lookup = true
             }
-            // A node reads the members that follow as members of the shape, so nothing after it
-            // could be trusted.
+            // A node reads the members after this value as members of the shape. So rolegate cannot
+            // know what they mean.
             ("indexed_shape", _) => {
                 return Err(Problem::Invalid("an `indexed_shape` is no object"));
             }
@@ -339,8 +340,9 @@ impl<'a> Lookups<'a> {
             Value::String => json.clone().string()? != "_none",
             // A node reads the value as a name.
             Value::Other => true,
-            // The processors of a pipeline within a pipeline are not checked. So it may look up
-            // anything. Its text was searched with the outer pipeline, see below.
+            // The processors of an inner pipeline (one within a pipeline) are not checked. So an
+            // inner pipeline may look up anything. The arm below searched its text already, as a
+            // part of the outer pipeline.
             Value::Object | Value::Array if path.is_in_pipeline => true,
             Value::Object | Value::Array => {
                 let pipeline = json.clone().raw_value()?;
@@ -352,8 +354,8 @@ impl<'a> Lookups<'a> {
             }
         };
         if is_unseen {
-            // An inner pipeline runs only if a processor of the outer pipeline is not safe. The
-            // outer pipeline then counts already.
+            // An inner pipeline runs only if a processor of the outer pipeline is not safe. Then
+            // the outer pipeline has already set `shows_hidden_terms`.
             self.shows_hidden_terms |= !path.is_in_pipeline;
             need_any_lookup(reading)?;
         }
@@ -373,8 +375,9 @@ impl<'a> Lookups<'a> {
             // query that checks suggested phrases, in a string or stored. `validating_ltr_query`:
             // templates of the plugin `opensearch-learning-to-rank`.
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => need_any_lookup(reading)?,
-            // Variables are filled in later. A node unescapes the text before it looks for them. A
-            // template within a template was checked with the outer template.
+            // `template`: a query with variables (`${…}`), which a node fills in later. The node
+            // unescapes the text before it looks for variables, so an escape may hide one. The
+            // text of an inner template was checked as a part of the outer template.
             "template"
                 if !path.is_in_template
                     && contains_any(json.clone().raw_value()?, &[b"\\", b"${"]) =>

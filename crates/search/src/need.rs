@@ -10,15 +10,16 @@ use crate::expression::Expression;
 pub struct Need<'a> {
     /// The actions.
     pub actions: &'static [Action],
-    /// The object of the actions.
+    /// What the actions are performed on.
     pub target: Target<'a>,
-    /// Whether the documents are copied to another index. The cluster filters only answers.
+    /// Whether the documents are copied to another index. The cluster hides documents and fields
+    /// only in answers, not in copies.
     pub is_copied: bool,
     /// Whether the answer has hidden terms: terms of documents that the search does not find. The
     /// cluster does not filter them.
     pub shows_hidden_terms: bool,
-    /// Whether it gives names to indices that do not exist yet. Under a new name, an index may show
-    /// everything that a role hides.
+    /// Whether the request gives names to indices that do not exist yet: aliases of a new index, or
+    /// new names of copies. Under a new name, an index may show everything that a role hides.
     pub adds_names: bool,
 }
 
@@ -64,7 +65,7 @@ impl Target<'_> {
 /// The longest name of an index that a node accepts, in bytes of UTF-8.
 const MAX_NAME: usize = 255;
 
-/// The object of an action.
+/// What an action is performed on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target<'a> {
     /// The cluster as a whole.

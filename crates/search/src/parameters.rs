@@ -7,7 +7,7 @@ use crate::problem::Problem;
 
 const ENCODED: Problem = Problem::Invalid("its path or query is not percent-encoded UTF-8");
 
-/// The parameters that name indices, or change their meaning.
+/// The parameters whose values may change the needs of a request.
 const DECIDING: &[&str] = &[
     "alias",
     "allow_no_indices",
@@ -23,8 +23,8 @@ const DECIDING: &[&str] = &[
     "version_type",
 ];
 
-/// The parameters of which only the presence matters. Their values are contents of documents and
-/// queries.
+/// The parameters that change the needs of a request by being there. Their values do not matter:
+/// they are contents of documents and queries.
 const UNREAD: &[&str] = &["ids", "source"];
 
 /// The part of a query on which the needs of the request depend, not decoded. Other values are left
@@ -53,7 +53,7 @@ pub fn deciding_query(target: &str) -> String {
 pub(crate) struct Query<'a>(pub(crate) &'a str);
 
 impl<'a> Query<'a> {
-    /// The query of a path with a query.
+    /// The query in `target`, which is a path that may have a query after it.
     pub(crate) fn from_target(target: &'a str) -> Self {
         Self(target.split_once('?').map_or("", |(_, query)| query))
     }

@@ -71,7 +71,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
     indices.into_iter().try_for_each(|index| reading.need(actions, Target::Name(index)))
 }
 
-/// The index in which an object names a document.
+/// Reads an object that names a document. Returns the index that the object names, if any.
 fn read_index<'a>(
     json: &mut Json<'a>,
     form: DocumentForm,
@@ -81,7 +81,8 @@ fn read_index<'a>(
     Ok(index.flatten())
 }
 
-/// Reads a member of an object that names a document.
+/// Reads a member of an object that names a document. If the member is `_index`, its value is put
+/// into `index`; a `null` is `Some(None)`.
 ///
 /// A node reads the members of an unexpected array or object as if they were members of the
 /// document. So arrays and objects are allowed only under keys for which a node expects them, and

@@ -31,7 +31,8 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, form: SearchForm) -> Result<()
             Json::whole(header, |json| read_header(reading, json, &default))?
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
-        let search = reading.needs.len()..reading.needs.len() + 1;
+        // The range of the need that is added next.
+        let search_need = reading.needs.len()..reading.needs.len() + 1;
         reading.need(SEARCH, Target::Fixed(searched.clone()))?;
         let mut shows_hidden_terms = form == SearchForm::Template;
         if form == SearchForm::Template {
@@ -44,7 +45,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, form: SearchForm) -> Result<()
             shows_hidden_terms = lookups.finish(reading)?;
         }
         if shows_hidden_terms {
-            reading.mark_hidden_terms(search);
+            reading.mark_hidden_terms(search_need);
         }
     }
     Ok(())

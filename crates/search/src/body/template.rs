@@ -21,7 +21,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             } else {
                 std::str::from_utf8(json.raw_value()?).map(Cow::Borrowed).unwrap_or_default()
             };
-            match self::shows_hidden_terms(&source) {
+            match source_shows_hidden_terms(&source) {
                 Some(shows) => shows_hidden_terms |= shows,
                 None => is_seen = false,
             }
@@ -50,7 +50,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// Whether a source shows hidden terms. `None` if it may have look-ups.
-fn shows_hidden_terms(source: &str) -> Option<bool> {
+fn source_shows_hidden_terms(source: &str) -> Option<bool> {
     if !has_only_variables(source) || source.contains('\\') {
         return None;
     }

@@ -17,7 +17,8 @@ const SHARDS: usize = 16;
 /// How many expressions a shard keeps. A full shard is emptied.
 const MAX_EXPRESSIONS: usize = 64;
 
-/// A set of names is kept as runs only up to this size, which suffices for some dozens of runs.
+/// A set of names may be kept as runs (ranges of numbers that follow each other) instead of bits.
+/// It is kept as runs only up to this size, which suffices for some dozens of runs.
 const MAX_RUN_BYTES: usize = 256;
 
 /// Longer expressions are not kept. No path is as long. 1,024 expressions of this length take 4 MB.

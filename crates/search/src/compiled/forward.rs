@@ -1,7 +1,9 @@
 //! Forwards names in place of patterns that are permitted only because of the inventory.
 //!
-//! The cluster resolves a forwarded pattern itself, maybe to indices that are newer than the
-//! inventory. A pattern is forwarded as it is if roles grant every index that it could match.
+//! A pattern may be permitted because roles grant each index that it matches in the inventory. But
+//! the cluster resolves a forwarded pattern itself, maybe to indices that are newer than the
+//! inventory. So the matching names are forwarded instead. A pattern is forwarded as it is if roles
+//! grant every index that it could match.
 
 use std::sync::Arc;
 
@@ -37,9 +39,10 @@ impl Privileges {
         needs: &[Need<'_>],
     ) -> Option<String> {
         self.inventory()?;
-        // All lists of a request are the same parameter.
+        // If several needs have names from the path or the query, these are the same names: a
+        // request has them in one parameter.
         let expression = needs.iter().find_map(listed)?;
-        // A need of the body may be for the same indices.
+        // The body may cause further needs on the same names.
         let mut replaced = needs
             .iter()
             .filter(|need| listed(need).is_some() || need.target.expression() == Some(expression));
@@ -49,8 +52,8 @@ impl Privileges {
         self.with_names(request, needs, expression, caller.caches)
     }
 
-    /// Whether a permitted request may be forwarded with a pattern by which it shows documents,
-    /// since the pattern cannot be replaced.
+    /// Whether a permitted request may show hidden documents by a pattern that cannot be replaced
+    /// with names, and so may be forwarded with the pattern.
     pub(crate) fn may_keep_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
         let showing = needs.iter().filter(|need| shown_by_pattern(need).is_some());
         showing.filter_map(listed).any(|expression| {
@@ -79,7 +82,9 @@ impl Privileges {
             Some(Arc::new(ExpandedNames::new(names.known, names.replaced_aliases, false)))
         })?;
         let names = expanded.in_place(inventory, expression)?;
-        // A change reaches a hidden alias neither by its pattern nor by its name.
+        // In the cluster, a pattern does not match a hidden alias, but the name of the alias would
+        // reach it. An alias that a pattern matches in the inventory may be hidden. So only a
+        // request that reads is forwarded with the name of such an alias.
         let mut actions = needs.iter().flat_map(|need| need.actions);
         if names.has_matched_alias && !actions.all(|action| self.settings.reduces(*action)) {
             return None;
@@ -93,8 +98,10 @@ impl Privileges {
     }
 
     /// The missing privilege of a permitted request that is forwarded with its patterns. They may
-    /// match a newer index or alias, of which a role hides something from the caller. (Patterns
-    /// that are never replaced are checked with the needs.)
+    /// match a newer index or alias, of which a role hides something from the caller.
+    ///
+    /// This concerns patterns in the path or the query. Patterns that are never replaced (those of
+    /// [`Target::Fixed`]) are already checked with the needs.
     #[must_use]
     pub fn missing_if_patterns_stay(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
         if caller.roles.is_unrestricted {

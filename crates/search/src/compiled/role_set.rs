@@ -18,15 +18,16 @@ pub(crate) struct RoleSet {
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
     pub(super) tenant: TenantAccess,
-    /// The worst part that a role hides of every index.
+    /// The part that a role hides of every index. If roles hide both fields and documents, this is
+    /// documents, which is worse.
     pub(super) hidden_everywhere: Option<HiddenPart>,
-    /// Their privileges for each action, made when first needed.
+    /// For each action, the names on which the roles grant it. Made when first needed.
     granted: Box<[OnceLock<Box<GrantedNames>>]>,
-    /// The templates of their patterns.
+    /// The patterns with variables of the roles.
     pub(super) templates: RoaringBitmap,
     /// Names on which a role restricts documents or fields.
     pub(super) restricted: RoaringBitmap,
-    /// Templates of patterns by which a role restricts documents or fields.
+    /// The patterns with variables by which a role restricts documents or fields.
     pub(super) restricting_templates: RoaringBitmap,
     /// Whether no role restricts documents or fields anywhere.
     pub(super) is_unrestricted: bool,
@@ -35,20 +36,22 @@ pub(crate) struct RoleSet {
 /// The names on which a set of roles grants an action.
 #[derive(Debug)]
 pub(crate) struct GrantedNames {
-    /// Granted names of the inventory for which the grant suffices.
+    /// The granted names of the inventory that need no more than the grant.
     pub(super) permitted: NameSet,
-    /// The other granted names of the inventory: [protected](RoleSet::protected) names.
+    /// The granted names of the inventory that need more: they are
+    /// [protected](RoleSet::protected).
     pub(super) only_granted: RoaringBitmap,
-    /// Patterns of the permissions that grant it.
+    /// Patterns of the permissions that grant the action.
     pub(super) patterns: RoaringBitmap,
-    /// The globs and regular expressions among them. A look-up finds matches of the others.
+    /// The globs and regular expressions among `patterns`. Each must be compared with a name; the
+    /// matches among the other patterns are found in maps.
     pub(super) compared: Box<[Pattern]>,
-    /// Templates of the permissions that grant it.
+    /// Patterns with variables of the permissions that grant the action.
     pub(crate) templates: RoaringBitmap,
 }
 
 impl GrantedNames {
-    /// Whether a permission grants it on any index at all.
+    /// Whether a permission grants the action on any index at all.
     pub(super) fn grants_anywhere(&self) -> bool {
         !(self.patterns.is_empty() && self.templates.is_empty())
     }
@@ -78,12 +81,13 @@ impl RoleSet {
         }
         let kibana_user = privileges.role_ids.get(KIBANA_USER);
         set.tenant = TenantAccess::from_roles(
-            set.compiled(privileges).map(|role| role.tenant),
+            set.compiled_roles(privileges).map(|role| role.tenant),
             kibana_user.is_some_and(|id| roles.contains(id)),
             privileges.settings.evaluation,
         );
         let inventory = &privileges.inventory;
         set.restricted = inventory.with_parents(set.restricted_by_patterns(privileges));
+        // A role that hides anything also hides it of names that patterns may match differently.
         if !set.is_unrestricted {
             set.restricted |= inventory.with_parents(privileges.special.astral_or_control.clone());
         }
@@ -94,6 +98,7 @@ impl RoleSet {
     /// pattern that shows everything of a name prevails.
     fn restricted_by_patterns(&self, privileges: &Privileges) -> RoaringBitmap {
         let mut restricted = RoaringBitmap::new();
+        // The kinds of a restriction: it hides documents, hides fields, or masks fields.
         for kind in 0..3 {
             let (mut hidden, mut shown) = (RoaringBitmap::new(), RoaringBitmap::new());
             for grant in self.grants(privileges) {
@@ -116,10 +121,10 @@ impl RoleSet {
         &'p self,
         privileges: &'p Privileges,
     ) -> impl Iterator<Item = &'p Grant> {
-        self.compiled(privileges).flat_map(|role| &role.grants)
+        self.compiled_roles(privileges).flat_map(|role| &role.grants)
     }
 
-    fn compiled<'p>(
+    fn compiled_roles<'p>(
         &'p self,
         privileges: &'p Privileges,
     ) -> impl Iterator<Item = &'p CompiledRole> {
@@ -149,7 +154,8 @@ impl RoleSet {
         }
     }
 
-    /// Names for which a grant of the action does not suffice.
+    /// Names that need more than a grant of the action: system indices, unless the roles grant
+    /// [`SYSTEM_INDEX`] on them, and the index of the security configuration.
     fn protected(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
         let special = &privileges.special;
         if action == SYSTEM_INDEX {

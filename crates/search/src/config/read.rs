@@ -132,6 +132,7 @@ pub(super) fn pattern(reader: &mut Reader, text: Text<'_>) -> Option<Pattern> {
         Ok(pattern) => return Some(pattern),
         Err(error) => error,
     };
+    // The offset counts from the start of the expression, which is after the `/`.
     let at = text.locate(text.text.get(1 + error.offset..).unwrap_or(text.text));
     reader.error(at, error.message);
     None

@@ -80,11 +80,11 @@ pub(super) fn warn_of_unknown_role(
     reader: &mut Reader,
     name: Text<'_>,
     roles: &BTreeMap<Arc<str>, Role>,
-    otherwise: &str,
+    fallback_help: &str,
 ) {
     if !roles.contains_key(name.text) {
         let close = reader.closest(name.text, roles.keys().map(|name| &**name));
-        warn_of_unknown_name(reader, name, "role", close, otherwise);
+        warn_of_unknown_name(reader, name, "role", close, fallback_help);
     }
 }
 
@@ -93,9 +93,9 @@ fn warn_of_unknown_name(
     name: Text<'_>,
     kind: &str,
     close: Option<&str>,
-    otherwise: &str,
+    fallback_help: &str,
 ) {
-    let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
+    let help = close.map_or(fallback_help.to_owned(), |close| format!("did you mean `{close}`?"));
     let message = format!("there is no {kind} `{}`", name.text);
     reader.warning_help(name.at, Warning::UnknownName, message, help);
 }
@@ -125,8 +125,10 @@ pub(super) fn warn_of_unused_roles(
     }
 }
 
-/// Reads the built-in roles and action groups. All roles have the mark `static`: for a role without
-/// it, [`role`] would read [`BUILTIN`], which is being made.
+/// Reads the built-in roles and action groups.
+///
+/// This makes [`BUILTIN`], so nothing here may read [`BUILTIN`]. [`role`] reads it for each role
+/// that is not marked `static`. So all built-in roles are marked `static`.
 fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
     let mut config = SecurityConfig::default();
     let Some(root) = reader.parse(bytes) else { return config };
@@ -257,7 +259,7 @@ fn index_permission(
     })
 }
 
-/// Writes a hidden field as `~field`. The plugin also reads `!field` so.
+/// Writes a hidden field as `~field`. To the plugin, `!field` means the same.
 fn normalize_field(field: Arc<str>) -> Arc<str> {
     field.strip_prefix('!').map_or_else(|| field.clone(), |name| format!("~{name}").into())
 }
@@ -299,7 +301,7 @@ fn place_in(text: Text<'_>, offset: usize) -> Mark {
     text.locate(text.text.get(offset..).unwrap_or(text.text))
 }
 
-/// The query of document level security. OpenSearch hides every document if it is not JSON.
+/// The query of document level security. If the query is not JSON, OpenSearch hides every document.
 fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> {
     let text = reader.field_text(fields, "dls").filter(|text| !text.text.trim().is_empty())?;
     let template = template(reader, text)?;
@@ -329,8 +331,8 @@ fn warn_of_unknown_actions(reader: &mut Reader, actions: &[Text<'_>], groups: &A
     for action in actions {
         if !action.text.contains([':', '*', '?', '/']) && !groups.contains(action.text) {
             let close = reader.closest(action.text, groups.names());
-            let otherwise = "actions look like `indices:data/read/search`";
-            warn_of_unknown_name(reader, *action, "action group", close, otherwise);
+            let fallback_help = "actions look like `indices:data/read/search`";
+            warn_of_unknown_name(reader, *action, "action group", close, fallback_help);
         }
     }
 }
@@ -350,8 +352,8 @@ fn mapping(reader: &mut Reader, key: &Key, node: &Node) -> Option<RoleMapping> {
     Some(RoleMapping { role: key.text.clone(), users, backend_roles, and_backend_roles, hosts })
 }
 
-/// Warns of an entry with a built-in name, which is not used. In an exported configuration, such
-/// entries are marked `static` and need no warning.
+/// Warns of a role or action group that has the name of a built-in one: this entry is not used. In
+/// an exported configuration, such entries are marked `static` and need no warning.
 fn warn_of_builtin(reader: &mut Reader, key: &Key, kind: &str) {
     let message = format!("`{}` is a built-in {kind}: this definition is not used", key.text);
     reader.warning_help(key.at, Warning::Duplicate, message, "use another name");

@@ -47,8 +47,8 @@ impl Inventory {
     /// may not see an index may still see its alias: the index is then [unlisted](Self::unlisted).
     ///
     /// # Errors
-    /// If it is another answer, or an alias or data stream has the name of an index, or another
-    /// alias or data stream as a member.
+    /// If it is another answer. Also if an alias or data stream has the name of an index, or if
+    /// one of its members is another alias or data stream.
     pub fn from_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
         let resolved: Resolved = serde_json::from_slice(json)?;
         let mut builder = InventoryBuilder::default();

@@ -33,8 +33,8 @@ pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {
     matches_symbols(|at| pattern.get(at).copied(), |at| byte_of_name(name, at))
 }
 
-/// Whether each name that the expression matches matches the pattern. Also `false` for some pairs
-/// of which this is true: only a `*` of the pattern covers a `*` of the expression.
+/// Whether the pattern matches every name that the expression matches. The answer may be `false`
+/// for a pattern that does so, because only a `*` of the pattern covers a `*` of the expression.
 pub(crate) fn covers(pattern: &[Symbol], expression: &str) -> bool {
     matches_symbols(|at| pattern.get(at).copied(), |at| symbol_of_expression(expression, at))
 }
@@ -60,6 +60,7 @@ fn matches_symbols(
     name: impl Fn(usize) -> Option<Symbol>,
 ) -> bool {
     let (mut at, mut read) = (0, 0);
+    // The positions after the last `*` of the pattern, and after the symbols that it takes.
     let mut retry = None;
     while let Some(symbol) = name(read) {
         let step = match (pattern(at), symbol) {
