@@ -2,8 +2,8 @@
 
 /// The names, sorted: those of OpenSearch 3.4.0 and its module rank-eval, and a name of the plugin
 /// ml-commons that a query may need. An action that creates or maps an index on the way
-/// (`auto_create`, `auto_put`) has the name of the plain action, as roles grant it. The action for
-/// the segments of all points in time is the security plugin's own.
+/// (`auto_create`, `auto_put`) has the name of the plain action here, since roles grant that name.
+/// The security plugin itself defines the action that shows the segments of all points in time.
 const ACTIONS: &[&str] = &include!("actions.in");
 
 /// An action, by its number among [`ACTIONS`].

@@ -86,7 +86,7 @@ pub enum Reason {
     /// No role of the subject grants it.
     #[error("not granted")]
     NotGranted,
-    /// No role grants `system:admin/system_index` on the index, too.
+    /// It is a system index, and no role also grants `system:admin/system_index` on it.
     #[error("a system index")]
     SystemIndex,
     /// Nobody may use this index.
@@ -95,7 +95,7 @@ pub enum Reason {
     /// A service account does nothing on the cluster and on regular indices.
     #[error("a service account may use system indices only")]
     ServiceAccount,
-    /// The cluster would have to filter.
+    /// The cluster would have to filter the answer.
     #[error("a role shows only some documents or fields")]
     NeedsFilter,
     /// The cluster does not filter this action.
@@ -110,7 +110,7 @@ pub enum Reason {
     /// No role permits the action in the global tenant.
     #[error("the index of Dashboards, and no role grants it in the global tenant")]
     TenantNotGranted,
-    /// The cluster does not filter these terms.
+    /// The answer shows terms of hidden documents, which the cluster does not filter.
     #[error(
         "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms of \
          others"

@@ -1,7 +1,7 @@
 //! The names that are forwarded in place of an expression with patterns.
 //!
-//! The cluster resolves a forwarded pattern itself, maybe to an index that the inventory lacks. By
-//! names in place of the pattern, it finds the indices that were checked.
+//! The cluster resolves a forwarded pattern itself, maybe to an index that the inventory lacks. If
+//! it gets names in place of the pattern, it finds only the indices that were checked.
 
 use roaring::RoaringBitmap;
 
@@ -19,9 +19,9 @@ use crate::resolve::{
 pub(crate) struct NamesInPlace {
     /// The names, percent-encoded.
     pub(crate) list: Box<str>,
-    /// Whether the request is forwarded with `ignore_unavailable`: names that do not exist any more
-    /// are then left out, as with patterns. It is not if the expression itself has names, or asks
-    /// for closed indices, because `ignore_unavailable` leaves these out, too.
+    /// Whether the request is forwarded with `ignore_unavailable`. The cluster then leaves out
+    /// names that do not exist any more, as it does with patterns. `false` if the expression itself
+    /// has names or asks for closed indices, because the cluster would leave these out, too.
     pub(crate) may_be_missing: bool,
     /// Whether the list has an alias because a pattern matches it. In the cluster the pattern does
     /// not match a hidden alias, and the inventory does not say which aliases are hidden.
@@ -31,8 +31,9 @@ pub(crate) struct NamesInPlace {
 /// The names of an expression, gathered part by part.
 #[derive(Default)]
 struct ReachedNames<'e> {
-    /// Names of the expression.
+    /// Names that are written in the expression, and that the inventory has.
     named: RoaringBitmap,
+    /// Names that are written in the expression, and that the inventory lacks.
     unknown: Vec<&'e str>,
     /// Names that its patterns match.
     matched: RoaringBitmap,
@@ -45,8 +46,9 @@ impl NamesInPlace {
     /// there are no such names. `checked` are the names that were checked.
     ///
     /// An alias may have a filter that the inventory does not show. So it is forwarded by its name,
-    /// and not replaced with its indices. It is left out if each of its indices is forwarded by its
-    /// own name, since the cluster then filters none of them.
+    /// and not replaced with its indices. But an alias that only a pattern matches is left out if
+    /// all of its indices that are reached are forwarded by their own names, since the cluster then
+    /// filters none of them.
     pub(crate) fn new(
         inventory: &Inventory,
         expression: &Expression<'_>,
@@ -88,7 +90,8 @@ impl NamesInPlace {
             }
             push_encoded(&mut list, name);
         }
-        // Never more than was checked: the check resolves the expression in its own way.
+        // The check resolves the expression in its own way. If it did not check one of these names,
+        // nothing is forwarded.
         let checked = inventory.with_members(checked.clone());
         let are_checked = (&forwarded - &checked).iter().all(|id| {
             let mut members = inventory.members(id).iter();
@@ -108,7 +111,7 @@ impl NamesInPlace {
 impl<'e> ReachedNames<'e> {
     fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let options = expression.options;
-        // OpenSearch excludes neither aliases and data streams nor their indices.
+        // OpenSearch excludes no alias, no data stream, and none of their indices.
         if expression.excludes() && expression.parts().any(|part| is_parent(inventory, part)) {
             return None;
         }
@@ -119,14 +122,15 @@ impl<'e> ReachedNames<'e> {
                 Part::Pattern(pattern) => {
                     let matched = matches_in(inventory, expression, pattern, options);
                     let reached = expand_matching(inventory, matched.clone(), options);
-                    // A pattern reaches the indices of a data stream in the requested states, and
-                    // its name reaches all. A closed index is an error, unless it is ignored.
-                    let closed = options.closed || !expression.has_name();
+                    // A pattern reaches those indices of a data stream that are in a requested
+                    // state. The name of the data stream reaches all. A closed index is then an
+                    // error, unless closed indices are requested or `ignore_unavailable` is set.
+                    let may_be_closed = options.closed || !expression.has_name();
                     let streams = (&matched & &inventory.data_streams).into_iter();
                     let mut backing = streams.flat_map(|stream| inventory.members(stream));
                     if !backing.all(|index| match inventory.kind(*index) {
                         Some(Kind::OpenIndex) => options.open,
-                        Some(Kind::ClosedIndex) => closed,
+                        Some(Kind::ClosedIndex) => may_be_closed,
                         Some(Kind::Alias | Kind::DataStream) | None => true,
                     }) {
                         return None;
@@ -136,7 +140,8 @@ impl<'e> ReachedNames<'e> {
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let matched = visible_matches(inventory, pattern, options);
-                    // The cluster excludes no hidden alias or index, and these may be hidden.
+                    // These aliases and indices may be hidden. The cluster excludes nothing that is
+                    // hidden.
                     if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;
                     }
@@ -158,7 +163,7 @@ impl<'e> ReachedNames<'e> {
         (!backing.any(|index| excluded.contains(*index))).then_some(names)
     }
 
-    /// Excludes indices. A later alias may reach them again, but their own names do not.
+    /// Excludes indices. An alias in a later part may reach them again, but their own names do not.
     fn exclude(&mut self, indices: &RoaringBitmap) {
         for names in [&mut self.matched, &mut self.named, &mut self.reached] {
             *names -= indices;

@@ -20,7 +20,7 @@ pub(crate) enum Filtering {
     Impossible,
 }
 
-/// The part of every index that a role hides, the worse part last.
+/// What a role hides in every index; the worse part is last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HiddenPart {
     /// Fields or their values, but no documents.
@@ -39,7 +39,7 @@ const FILTERINGS: &[(&str, Filtering)] = &[
     ("indices:data/write/update*", Filtering::Impossible),
     ("indices:data/write/delete/byquery", Filtering::Impossible),
     ("indices:admin/resize", Filtering::Impossible),
-    // The inventory lacks the new names at first.
+    // These actions give indices new names, which the inventory lacks at first.
     ("indices:admin/aliases", Filtering::Impossible),
     ("indices:admin/rollover", Filtering::Impossible),
     // These actions show mappings, and so names of fields.
@@ -65,8 +65,8 @@ fn filtering_by_name(name: &str) -> Filtering {
     matching.map_or(Filtering::Possible, |(_, filtering)| *filtering)
 }
 
-/// Whether an action may show documents under a name that the inventory lacks: in the cluster it
-/// may be a newer alias of any index. Adding an alias, and a rollover, show nothing.
+/// Whether an action may show documents under a name that the inventory lacks. In the cluster, the
+/// name may be a newer alias of any index. Adding an alias, and a rollover, show no documents.
 pub(crate) fn may_show_unknown_name(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
@@ -106,8 +106,8 @@ pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenPart) -> Opti
 }
 
 /// The missing privilege of a need that is denied to everyone from whom a role hides something,
-/// whatever the inventory has; `None` for other needs. The need gives names to indices that do not
-/// exist yet, or has a pattern that stays and that the cluster may expand to newer indices.
+/// whatever the inventory has; `None` for other needs. Such a need gives names to indices that do
+/// not exist yet, or has a pattern that is forwarded. The cluster may expand it to newer indices.
 pub(crate) fn missing_if_restricted(need: &Need<'_>) -> Option<Missing> {
     let (action, reason) = match &need.target {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),

@@ -1,7 +1,7 @@
 //! Reduces a request to the permitted indices.
 //!
-//! Only names in the path or the query can be replaced. The caller must read the new request and
-//! decide about its needs: a name with another meaning in its new place then permits nothing.
+//! Only names in the path or the query can be replaced. A name may have another meaning in its new
+//! place. So the caller must read the new request, and decide about its needs again.
 
 use std::collections::BTreeMap;
 
@@ -20,16 +20,16 @@ pub(crate) const MAX_TARGET: usize = 4_000;
 /// reduced is not in the path or query, or if the result would be too long.
 #[must_use]
 pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
-    let (mut needs, mut lists) = (Vec::new(), BTreeMap::new());
+    let (mut needs, mut parameter_by_need) = (Vec::new(), BTreeMap::new());
     let mut reading = start_reading(request, &mut needs).ok()?;
     read_places(&mut reading, |need, parameter| {
-        lists.insert(need, parameter);
+        parameter_by_need.insert(need, parameter);
     })
     .ok()?;
     let mut permitted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for part in parts {
         // Several actions may be performed on the same indices: each must be permitted on them.
-        let parameter = *lists.get(&part.need)?;
+        let parameter = *parameter_by_need.get(&part.need)?;
         match permitted.get_mut(parameter) {
             Some(permitted) => {
                 permitted.retain(|name| part.names.iter().any(|permitted| permitted == name))

@@ -88,8 +88,8 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches every name that an expression matches, whose only wildcard is `*`. Also
-    /// `false` where this is not found out, as for regular expressions.
+    /// Whether it matches every name that an expression matches. The only wildcard of an expression
+    /// is `*`. If this is not certain, as for regular expressions, the answer is `false`.
     #[must_use]
     pub fn covers(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -104,8 +104,9 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches any name that an expression matches, whose only wildcard is `*`. Also
-    /// `true` for patterns of which only the start is compared.
+    /// Whether it may match some name that an expression matches. The only wildcard of an
+    /// expression is `*`. For most patterns only the start is compared, so the answer may be `true`
+    /// although there is no such name.
     #[must_use]
     pub fn may_overlap(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -154,9 +155,9 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Whether a name has characters that the plugin's patterns match differently: control characters,
-/// of which `.` of a regular expression matches some, and characters that are two for `?`.
-/// Every permission that hides something also hides it of such a name.
+/// Whether a name has characters that the plugin's patterns match differently. In the plugin, `.`
+/// in a regular expression matches only some control characters, and a character above `U+FFFF`
+/// counts as two for `?`. Every permission that hides something also hides it for such a name.
 pub(crate) fn has_astral_or_control(name: &str) -> bool {
     name.chars().any(|character| character.is_control() || character > '\u{FFFF}')
 }

@@ -19,7 +19,8 @@ const DELETES: u8 = 2;
 const UPDATES: u8 = 4;
 const MAY_CREATE: u8 = 8;
 
-/// Reads lines: an action with the index of a document, and for most actions the document.
+/// Reads the items: a line with an operation and its index, and, unless it deletes, a line with the
+/// document.
 pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
     if body.is_empty() {
@@ -73,8 +74,9 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Items whose first line repeats the first line of the item before. Their needs are the same. Most
-/// clients write to one index and let the cluster choose the ids, so most items are repeated.
+/// What to do with an item whose first line is the same as that of the item before. Its needs are
+/// the same, too. Most items are repeated in this way: most clients write to one index, and let the
+/// cluster choose the ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RepeatedItems {
     Skipped,
@@ -110,7 +112,7 @@ pub(crate) fn each_item<'a>(
     }
 }
 
-/// `{"index": {"_index": …, "_id": …}}`
+/// Reads the first line of an item, such as `{"index": {"_index": …, "_id": …}}`.
 fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
     let mut item = None;
     json.object(|json, action| {

@@ -21,7 +21,7 @@ const MAX_STEPS: usize = 700_000;
 
 /// A pattern is compared with a name of the inventory three times: to decide, to find the names
 /// that are forwarded in its place, and to list the missing names. 20 patterns such as `*-errors`
-/// with 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each
+/// with 10,000 indices that share one alias are within the bound. 1.9 million comparisons, each
 /// made five times, took 0.3 to 1.3 s (November 2026).
 const STEPS_PER_COMPARISON: usize = 3;
 
@@ -32,7 +32,8 @@ const STEPS_PER_LISTED: usize = 2;
 /// (November 2026).
 const BYTES_PER_STEP: usize = 32;
 
-/// A comparison takes about the same time for all patterns that are shorter, in bytes.
+/// Patterns that are shorter than this, in bytes, take about the same time to compare. A longer
+/// pattern counts several times.
 const PATTERN_PER_COMPARISON: usize = 64;
 
 /// The names that an operation on whole bitmaps handles in about the time of a comparison.
@@ -89,7 +90,8 @@ impl Privileges {
         let actions = needs.iter().map(|need| need.actions.len()).max().unwrap_or_default();
         let names = 0..self.inventory.len();
         let members = self.inventory.members_in(names.clone()) / MEMBERS_PER_COMPARISON;
-        // Bulk requests have no patterns. Counting the steps of each name would slow them down.
+        // Bulk requests have no patterns, so no comparisons are added for them. Otherwise `bound`
+        // would have to count the steps of each of their names, which would slow them down.
         let compared = match needs.iter().any(|need| need.target.expression().is_some()) {
             true => comparisons_with(&self.inventory, names, longest),
             false => 0,
@@ -115,7 +117,8 @@ impl Privileges {
         actions.saturating_mul(compared.saturating_add(1))
     }
 
-    /// The matches of a pattern are kept for further needs with the same pattern.
+    /// The matches of a pattern are kept. `is_repeated`: the need before has the same target, so
+    /// that its matches are used again.
     fn steps_of_pattern(&self, pattern: &str, actions: usize, is_repeated: bool) -> usize {
         let times = if is_repeated { 1 } else { STEPS_PER_COMPARISON };
         let unknown = self.steps_of_unknown(pattern.len(), actions);
@@ -140,11 +143,11 @@ fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
     inventory.len() as usize / NAMES_PER_COMPARISON + members + compared
 }
 
-/// The comparisons of a pattern of this length with a range of names. A long pattern or name is
-/// counted several times.
-fn comparisons_with(inventory: &Inventory, range: Range<u32>, pattern: usize) -> usize {
+/// The comparisons of a pattern of this length with a range of names. A comparison with a long
+/// pattern or name counts several times.
+fn comparisons_with(inventory: &Inventory, range: Range<u32>, pattern_len: usize) -> usize {
     let names = range.len().max(inventory.bytes_in(range) / BYTES_PER_STEP);
-    names.saturating_mul(1 + pattern / PATTERN_PER_COMPARISON)
+    names.saturating_mul(1 + pattern_len / PATTERN_PER_COMPARISON)
 }
 
 #[cfg(test)]

@@ -61,14 +61,14 @@ impl Variables {
             .sum()
     }
 
-    /// The value of a variable, or else its default. `None`, even with a value, if a default is
-    /// written and the version does not support defaults.
+    /// The value of a variable, or else its default. `None` if it has neither. Also `None`, even if
+    /// there is a value, if a default is written and the version does not support defaults.
     fn value<'v>(&'v self, Variable { name, default, .. }: &'v Variable) -> Option<&'v str> {
         let is_supported = default.is_none() || self.has_defaults;
         self.values.get(name).or(default.as_ref()).filter(|_| is_supported).map(String::as_str)
     }
 
-    /// These values, with or without the defaults of variables.
+    /// The same values, for a version that supports defaults or one that does not.
     #[must_use]
     pub fn with_defaults(self, has_defaults: bool) -> Self {
         Self { has_defaults, ..self }
@@ -128,8 +128,8 @@ impl Template {
     /// pattern, and a text between slashes as a regular expression. `None` if the plugin matches
     /// the same names as [`Self::pattern`].
     ///
-    /// A permission grants names that the literal pattern matches, and hides documents of all names
-    /// that this wider pattern matches.
+    /// A permission grants only the names that the literal pattern matches. But it hides documents
+    /// of all names that this wider pattern matches.
     #[must_use]
     pub(crate) fn hiding_pattern(&self, variables: &Variables) -> Option<Pattern> {
         let (mut is_pattern, mut is_anything) = (false, false);
@@ -140,7 +140,7 @@ impl Template {
                 None => variables.value(variable).unwrap_or_default(),
             };
             is_pattern |= value.contains(['*', '?']);
-            // The plugin may find slashes at both ends, or another variable, in several values.
+            // Several values together may have a slash at both ends, or be another variable.
             is_anything |= value.contains(['/', '$']);
         }
         match (is_anything, is_pattern) {

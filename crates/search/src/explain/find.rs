@@ -21,9 +21,10 @@ use crate::resolve::{Names, Unknown, is_checked};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
-/// Up to this many names get a condition each if several patterns match them with some values of
-/// callers. More names share a condition: a single pattern must match them all. The requirement
-/// then takes a request for denied that only several patterns together permit.
+/// The most names that get a condition each. Names that several templates may match need separate
+/// conditions, because a caller may need one template for one name and another for the next. If
+/// there are more names, they share a condition, and a single template must match them all. The
+/// requirement then takes a request for denied that only several templates together permit.
 const MAX_SEPARATE_NAMES: usize = 50;
 
 /// The roles that a caller must have for the needs of a request, among the roles that `can_be_held`
@@ -43,7 +44,8 @@ pub fn requirement(
         if can_be_held(name) {
             let grants = compiled.grants.iter();
             let size = grants.map(|grant| 1 + grant.patterns.len() + grant.templates.len());
-            // A set of roles has a cell for each action: making it takes about as many steps.
+            // The roles of a caller have a cell for each action: making the caller takes about as
+            // many steps.
             steps.take(1 + size.sum::<usize>() + Action::COUNT)?;
             let caller = privileges.nameless_caller(&[id]);
             roles.push(PossibleRole { name, compiled, caller });
@@ -61,7 +63,8 @@ pub fn requirement(
     Some(finder.requirement)
 }
 
-/// The [`requirement`] for a whole request, which may also be denied because of its patterns.
+/// The [`requirement`] for a whole request. If its patterns may be forwarded, it also forbids the
+/// roles that hide something.
 #[must_use]
 pub fn requirement_for(
     privileges: &Privileges,
@@ -73,13 +76,13 @@ pub fn requirement_for(
     let mut requirement = requirement(privileges, (needs, is_server), can_be_held, steps)?;
     // A request that is forwarded with patterns is denied if a role hides something.
     if privileges.may_keep_patterns(request, needs) {
-        forbid_hiding_roles(privileges, &mut requirement, steps)?;
+        forbid_all_hiding_roles(privileges, &mut requirement, steps)?;
     }
     Some(requirement)
 }
 
-/// The user that Dashboards signs in as, if the needs are about its index: this user needs other
-/// roles.
+/// The user that Dashboards signs in as, if the needs are about an index of Dashboards: this user
+/// needs fewer roles than others.
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
     let tenants = privileges.tenants()?;
@@ -92,22 +95,22 @@ pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> 
     is_about_dashboards.then_some(&*tenants.dashboards.server)
 }
 
-/// Whether a need is about an index of another tenant than the global tenant. With full access to
-/// the global tenant, the plugin leaves out only such indices.
+/// Whether a need is about an index of another tenant than the global tenant. For a caller with
+/// full access to the global tenant, the plugin leaves out such indices, and no others.
 fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_of_other_tenant(&need.target, names))
         || !privileges.dashboards_left_out(need, TenantAccess::Write).is_disjoint(&names.known)
 }
 
-/// Whether a need is about the index of Dashboards in the global tenant. Without access to it, the
-/// plugin leaves out all indices of Dashboards.
+/// Whether a need is about the index of Dashboards in the global tenant. For a caller without
+/// access to this tenant, the plugin leaves out all indices of Dashboards.
 fn is_of_global_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_about_dashboards(&need.target, names))
         || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
 }
 
 /// Forbids the roles that hide something.
-fn forbid_hiding_roles(
+fn forbid_all_hiding_roles(
     privileges: &Privileges,
     requirement: &mut Requirement,
     steps: &mut Steps,
@@ -159,10 +162,10 @@ impl<'p> Finder<'p, '_> {
     /// Adds the conditions of a need. `None` if that takes too many steps.
     fn require(&mut self, need: &Need<'_>, names: Option<&Names<'_>>) -> Option<()> {
         if missing_if_restricted(need).is_some() {
-            forbid_hiding_roles(self.privileges, &mut self.requirement, self.steps)?;
+            forbid_all_hiding_roles(self.privileges, &mut self.requirement, self.steps)?;
         }
         let Some(names) = names else {
-            // An index that exists already is not created, which needs no role.
+            // A need to create an index that exists already needs no role.
             if need.target != Target::Cluster {
                 return Some(());
             }
@@ -217,7 +220,8 @@ impl<'p> Finder<'p, '_> {
                 .partition(|(tenant, _)| tenant.permits_need(need, *action, evaluation));
             let mut any: Vec<HeldRole> =
                 permitting.into_iter().map(|(_, name)| HeldRole::unconditional(name)).collect();
-            // With `legacy`, `kibana_user` permits it unless another role names the tenant.
+            // With `legacy`, `kibana_user` permits the action to a caller who has no role that
+            // names the tenant and denies the action.
             let (silent, naming): (Vec<_>, Vec<_>) =
                 denying.into_iter().partition(|(tenant, _)| *tenant == TenantAccess::None);
             if evaluation == EvaluationType::Legacy
@@ -247,13 +251,13 @@ impl<'p> Finder<'p, '_> {
             }
         }
         match strictest_filtering(need) {
-            Some((action, _)) => self.forbid_roles_that_hide(action, names),
+            Some((action, _)) => self.forbid_roles_hiding_names(action, names),
             None => Some(()),
         }
     }
 
     /// Forbids the roles that hide something of these names.
-    fn forbid_roles_that_hide(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
+    fn forbid_roles_hiding_names(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
         let privileges = self.privileges;
         let known: BTreeSet<u32> = names
             .known
@@ -336,7 +340,7 @@ impl<'p> Finder<'p, '_> {
         for (positions, mut ids) in ids_by_candidates {
             let granting = positions.into_iter().filter_map(|position| candidates.get(position));
             let granting: Vec<Candidate<'p>> = granting.map(|(candidate, _)| *candidate).collect();
-            // Names are listed only for templates, and for each template.
+            // A condition lists its names once for each template. Without templates, it lists none.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
             self.steps.take(ids.len().saturating_mul(templates) + granting.len())?;
             if templates == 0 {
@@ -344,7 +348,8 @@ impl<'p> Finder<'p, '_> {
             }
             let names: Vec<_> =
                 ids.into_iter().map(|id| name_with_parents(self.privileges, id)).collect();
-            // Several patterns may together match names that none matches alone.
+            // With the values of a caller, several templates may match all names together, although
+            // no single template matches them all.
             let are_separate = templates > 1 && names.len() <= MAX_SEPARATE_NAMES;
             for names in names.chunks(if are_separate { 1 } else { names.len() }) {
                 self.require_one_of(&granting, names)?;

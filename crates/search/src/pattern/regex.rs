@@ -54,7 +54,8 @@ impl Regex {
         Ok(Self { starts, whole: compile(body.trim_start_matches('^'), offset, r"\z")? })
     }
 
-    /// Whether it matches the whole name. In Java, `.` does not match some control characters.
+    /// Whether it matches the whole name. It matches no name with a control character or a line
+    /// separator: in Java, `.` does not match some of these.
     pub(crate) fn matches(&self, name: &str) -> bool {
         !name.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'))
             && self.starts.iter().all(|(must, machine)| is_match(machine, name) == Some(*must))
@@ -110,7 +111,8 @@ fn compile(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> 
         .map_err(|_| RegexError::new(offset, "the regular expression is too complex"))
 }
 
-/// The translation of a Java expression, up to `chars`.
+/// The translation of a Java expression. `out` is the part done so far, and `chars` are still to be
+/// read.
 struct Translation<'t> {
     text: &'t str,
     offset: usize,
@@ -177,7 +179,8 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// After `[`: denies a `]` at the start, as in `[]a]`, which Java reads differently.
+    /// Reads the start of a class, after `[`. A `]` or `:` there, as in `[]a]`, is an error: Java
+    /// reads it differently.
     fn class_start(&mut self, at: usize) -> Result<(), RegexError> {
         if self.next_is('^') {
             self.out.push('^');
