@@ -31,7 +31,8 @@ struct Entry<T> {
     subject: Subject,
     /// The first moment at which it is not valid.
     until: UnixTime,
-    /// The subject, since its first use. There are as many as keys, so no cache limits them.
+    /// The subject, from the first use of the key. There are no more of these than keys in the
+    /// policy, so they need no cache with a limit.
     cached: OnceLock<Cached<T>>,
 }
 
@@ -96,8 +97,8 @@ impl<T: HeapSize> ApiKeys<T> {
         self.by_id.get(id(key)?)
     }
 
-    /// The user whom a key that is not valid names by its id, and why it is not valid. Shows an id
-    /// only if the policy has it: any other text may be a secret.
+    /// Of a key that is not valid: the user to whom its id belongs, and why the key is not valid.
+    /// Shows an id only if the policy has it: any other text may be a secret.
     pub(crate) fn attempted(
         &self,
         key: &[u8],
@@ -114,12 +115,12 @@ impl<T: HeapSize> ApiKeys<T> {
         (known.map(|(_, entry)| entry.subject.user.to_string()), detail)
     }
 
-    /// The subject of a key of this user, prefix included. It is the same for each of its keys.
+    /// The subject of this user (a name with its prefix). All keys of a user have the same subject.
     pub(crate) fn find_user(&self, user: &str) -> Option<&Subject> {
         self.by_id.values().map(|entry| &entry.subject).find(|subject| *subject.user == *user)
     }
 
-    /// The hash and the id of a valid key, for [`ApiKeys::subject_of_proof`] needs.
+    /// The hash and the id of a valid key, for [`ApiKeys::subject_of_proof`].
     pub(crate) fn proof(&self, key: &[u8]) -> Option<Vec<u8>> {
         let KeyHash(hash) = self.entry(key)?.hash;
         Some([&hash[..], id(key)?.as_bytes()].concat())
@@ -183,7 +184,7 @@ fn random_text(length: usize) -> Option<Zeroizing<String>> {
     let mut bytes = Zeroizing::new(vec![0; length]);
     getrandom::fill(&mut bytes).ok()?;
     let characters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte % 32)));
-    // Not grown: a smaller text would stay in freed memory.
+    // Allocated once: if the text grew, it would leave a copy of its start in freed memory.
     let mut text = Zeroizing::new(String::with_capacity(length));
     text.extend(characters.map(|byte| char::from(*byte)));
     Some(text)

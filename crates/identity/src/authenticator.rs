@@ -113,7 +113,7 @@ impl<T: HeapSize> Authenticator<T> {
         }
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         let refused = Cache::new(limits.tokens.min(MAX_REFUSED), limits.token_bytes);
-        // Only unique: no other memory depends on it.
+        // `Relaxed` is enough: the id must only be unique, and orders no other memory access.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let reads_bearer = !issuers.is_empty() && settings.reads_bearer();
         let this = Self {
@@ -163,12 +163,15 @@ impl<T: HeapSize> Authenticator<T> {
     /// keys), a result for a token is ignored, and so is a result for a user who has another hash
     /// here. In both cases this may return another verification.
     ///
-    /// `attach` is called when credentials enter the cache of all threads: in the call that has
-    /// their `result`, or at their first use if they were carried over or passwords are not
-    /// verified. If the credentials are in a cache, this does not call `attach`, and allocates
-    /// nothing, except at a thread's first call with this authenticator. With `combine: both`, this
-    /// is so only for the cache of the thread: the cache of all threads has no actor beside a
-    /// password or an API key.
+    /// `attach` is called when credentials are cached for all threads. That is in the call that has
+    /// their `result`. Credentials that need no verification are cached at their first use: Basic
+    /// credentials that were carried over or whose passwords are not verified, API keys, and
+    /// certificates.
+    ///
+    /// For cached credentials this does not call `attach`, and allocates nothing, except at a
+    /// thread's first call with this authenticator. With `combine: both`, this holds only if the
+    /// cache of the thread has them. Otherwise it allocates the actor. For a password or an API
+    /// key it also calls `attach`, because all threads share these without an actor.
     ///
     /// Where the policy requires a certificate and other credentials together, either alone is
     /// invalid. The certificate's user is then the [actor](Subject::actor).
@@ -306,7 +309,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// The sizes of the caches of all threads: of Basic credentials, and of tokens. It never waits.
+    /// The sizes of the caches of all threads: of Basic credentials, and of tokens. This
+    /// call never waits.
     #[must_use]
     pub fn cache_sizes(&self) -> [CacheSize; 2] {
         let basic = self.basic.as_ref().map(|basic| basic.credentials.size());
@@ -348,7 +352,8 @@ impl<T: HeapSize> Authenticator<T> {
             return Ok(user);
         }
         // A password or an API key is cached without its actor, so the value must be attached
-        // again. That needs only the cached subject: it had no claims that the cache has dropped.
+        // again. The cached subject is enough for that: without a token there are no claims that
+        // the cache could have dropped.
         let value = CachedSubject::new(&user.value.subject.with_actor(&actor), attach);
         Ok(TimedValue { bytes: value.bytes(), value, ..user })
     }
@@ -406,6 +411,7 @@ impl<T: HeapSize> Authenticator<T> {
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
+        // `Err(None)`: the policy does not name the certificate, so the caller is anonymous.
         let look_up = || match self.look_up_certificate(certificate, now, attach) {
             Ok(verified) => verified.ok_or(None),
             Err(error) => Err(Some(error)),
@@ -457,8 +463,8 @@ impl<T: HeapSize> Authenticator<T> {
         let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            // Others may know the name, so it is hashed as a pair: pairs are always hashed by
-            // SipHash (see [`KeyedHasher`]).
+            // A user name is no secret: others may know it. So it is hashed as a pair, because
+            // pairs are always hashed by SipHash (see [`KeyedHasher`]).
             let cache_key = self.hasher.hash_pair(user.as_bytes(), b"");
             return Ok(basic.unverified(cache_key, user, now, attach));
         }
@@ -524,9 +530,9 @@ impl<T: HeapSize> Authenticator<T> {
             Lookup::Expired => true,
             Lookup::Missing => false,
         };
-        let introspecting = self.issuers.iter().position(|issuer| issuer.introspection().is_some());
-        let introspecting = introspecting.filter(|_| jwt::is_opaque(text));
-        if introspecting.is_some()
+        let introspector = self.issuers.iter().position(|issuer| issuer.introspection().is_some());
+        let introspector = introspector.filter(|_| jwt::is_opaque(text));
+        if introspector.is_some()
             && let Lookup::Valid(refused) = self.refused.find(cache_key, now)
         {
             return Err(refused.value.into());
@@ -536,7 +542,7 @@ impl<T: HeapSize> Authenticator<T> {
             return Ok(resolved?);
         }
         let issuers = Arc::clone(&self.issuers);
-        let credentials = match (introspecting, str::from_utf8(text)) {
+        let credentials = match (introspector, str::from_utf8(text)) {
             (Some(issuer), Ok(text)) => {
                 let token = Zeroizing::new(text.into());
                 PendingCredentials::Opaque { token, issuers, issuer }
@@ -545,15 +551,18 @@ impl<T: HeapSize> Authenticator<T> {
                 PendingCredentials::Token { token: Zeroizing::new(text.into()), issuers, now }
             }
         };
-        let (job_key, verified_before) = (cache_key, was_cached && introspecting.is_some());
+        let (job_key, verified_before) = (cache_key, was_cached && introspector.is_some());
         let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }
 
-    /// Whether the credentials of a verification are valid under this policy. If so, caches their
-    /// subject. `None` if they must be verified again: the user had another hash, or another
-    /// authenticator (another policy, or other keys) verified the token, or the token is not valid
-    /// now.
+    /// The subject of the credentials of a verification, or the error if they are invalid. Caches
+    /// the subject. Remembers an invalid token that has `refused_until` until then.
+    ///
+    /// `None` if the result says nothing under this policy:
+    /// * passwords are not verified here, or the user had another hash;
+    /// * another authenticator (with another policy or other keys) verified the token;
+    /// * the token is not valid now.
     fn resolve(
         &self,
         result: &VerificationResult,

@@ -114,8 +114,8 @@ fn split(text: &[u8]) -> Result<[&[u8]; 3], Malformed> {
 }
 
 /// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other
-/// characters, such as `?`. Then a verified token would have a second text, which a proxy or a log
-/// may split elsewhere.
+/// characters, such as `?`. Then a verified token could also be written with such characters, and a
+/// proxy or a log may split that text elsewhere.
 fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
