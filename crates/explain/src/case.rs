@@ -194,7 +194,7 @@ fn quoted(value: &str) -> String {
     if value.is_empty() { "none".to_owned() } else { format!("`{value}`") }
 }
 
-/// The value of a key of metadata; of a key with keys of its own, all values.
+/// The value of a key of the metadata. If the key has keys of its own: all their values.
 fn metadata_at(metadata: &[(String, String)], key: &str) -> String {
     let values = metadata.iter().filter(|(name, _)| {
         name.strip_prefix(key).is_some_and(|end| end.is_empty() || end.starts_with('.'))

@@ -142,7 +142,7 @@ impl Given<'_> {
         let nowhere = Place::default();
         let inputs = self.inputs(place.unwrap_or(&nowhere));
         let reduced = condition::reduce(&clause.expression, &KnownInputs { inputs, unknown });
-        let (may_count, may_not) = match effect {
+        let (may_count, may_not_count) = match effect {
             Effect::Allow => {
                 let outcomes = reduced.outcomes;
                 (outcomes.truth, outcomes.falsehood || outcomes.fault)
@@ -155,7 +155,7 @@ impl Given<'_> {
         if !may_count {
             return None;
         }
-        if !may_not {
+        if !may_not_count {
             return Some(None);
         }
         let is_whole = reduced.expression == *clause.expression;
@@ -327,7 +327,7 @@ impl Ways {
         ways.map(ToString::to_string).collect()
     }
 
-    /// The variables that its conditions read.
+    /// The variables that the conditions of these ways read.
     pub(crate) fn variables(&self) -> Vec<Variable> {
         let mut found = Vec::new();
         for clause in self.0.iter().flat_map(|way| &way.clauses) {
@@ -404,16 +404,16 @@ pub(crate) fn reads_roles(policy: &Policy) -> bool {
     conditions.any(|when| when.expression.attributes().contains(&&Attribute::Roles))
 }
 
-/// The rule, without its condition if that only checks placeholders for claims. The patterns of the
-/// rule show these placeholders, so the condition need not be shown.
+/// The rule, to be shown. If its condition only checks placeholders for claims, it is left out: the
+/// patterns of the rule already show these placeholders.
 pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
-    let shown = rule.when.as_ref().filter(|when| !is_of_placeholders(&when.expression));
+    let shown = rule.when.as_ref().filter(|when| !only_checks_placeholders(&when.expression));
     Rule { when: shown.cloned(), ..rule.clone() }
 }
 
-fn is_of_placeholders(expression: &Expression) -> bool {
+fn only_checks_placeholders(expression: &Expression) -> bool {
     if let Expression::And(left, right) = expression {
-        is_of_placeholders(left) && is_of_placeholders(right)
+        only_checks_placeholders(left) && only_checks_placeholders(right)
     } else {
         matches!(expression, Expression::IsClaim(..))
     }
@@ -472,15 +472,15 @@ pub(crate) struct Variable {
 }
 
 fn collect_variables(expression: &Expression, found: &mut Vec<Variable>) {
-    let claim = if let Expression::HasMember(object, name) = expression {
+    let member = if let Expression::HasMember(object, name) = expression {
         Some(Expression::Member(object.clone(), name.clone()))
     } else {
         Some(expression.clone()).filter(|member| matches!(member, Expression::Member(..)))
     };
-    if let Some(claim) = &claim
-        && let [Attribute::Claims] = *claim.attributes()
+    if let Some(member) = &member
+        && let [Attribute::Claims] = *member.attributes()
     {
-        add_variable(&Attribute::Claims, claim.to_string(), found);
+        add_variable(&Attribute::Claims, member.to_string(), found);
         return;
     }
     if let Expression::Attribute(attribute)

@@ -29,7 +29,8 @@ pub struct NearRule {
     pub rule: ExplainedRule,
     /// The difference, in words.
     pub difference: String,
-    /// Its condition and that of its role, if it has any, without what is known.
+    /// What is left of the conditions of the rule and of its role, after the known values are used.
+    /// `None` if nothing is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
 }
@@ -93,10 +94,11 @@ impl RequestOfSubject<'_> {
         near
     }
 
-    /// The rules of some roles that do not match for one of these causes.
+    /// The `allow` rules, of the roles that `includes_role` accepts, that do not match for only one
+    /// cause, which is one of `causes`.
     fn find(
         self,
-        has_rules: impl Fn(&Role) -> bool,
+        includes_role: impl Fn(&Role) -> bool,
         causes: &[Cause],
         given: &Given<'_>,
     ) -> Vec<NearRule> {
@@ -104,12 +106,12 @@ impl RequestOfSubject<'_> {
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
             if effect == Effect::Allow
-                && has_rules(role)
+                && includes_role(role)
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
                 && causes.contains(&cause)
             {
                 let ways = ways_with_role((role, rule, effect), given);
-                // With conditions that are false for this request, it would not help.
+                // A rule with a condition that is false would not allow the corrected request.
                 if !ways.is_never() {
                     let rule = ExplainedRule::new(role, rule, effect);
                     near.push((cause, NearRule { rule, difference, when: ways.condition() }));
@@ -169,14 +171,14 @@ impl RequestOfSubject<'_> {
             }
         }
         let (first, text) = differences.first()?;
-        let is_single = match first {
+        let has_one_cause = match first {
             SegmentDifference::Spelling => differences.len() == 1,
             SegmentDifference::User | SegmentDifference::Case => {
                 differences.iter().all(|(difference, _)| difference == first)
             }
         };
         let cause = if *first == SegmentDifference::User { Cause::User } else { Cause::Path };
-        is_single.then(|| (cause, text.clone()))
+        has_one_cause.then(|| (cause, text.clone()))
     }
 
     /// How the name differs from the segment, and a text about it; `None` if the two are not

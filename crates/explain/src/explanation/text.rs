@@ -85,7 +85,8 @@ pub(crate) fn write_request(
 }
 
 impl ExplainedCaller {
-    /// Writes the line of the caller. A caller on a search cluster has backend roles.
+    /// Writes the line of the caller, and a line for its actor. For a search cluster there are
+    /// `backend_roles`, which are shown instead of the groups of the caller.
     pub(crate) fn fmt_line(
         &self,
         f: &mut Formatter<'_>,

@@ -42,7 +42,7 @@ impl<'l> PolicyText<'l> {
         let role_name = &*self.policy.roles.at(role).name;
         let names = format!("[{}]", scalar(name));
         let grants = self.policy.grants.iter().filter(|grant| grant.role == role);
-        // A grant with a condition may not hold for this request.
+        // A grant without a condition is preferred: a condition could be false for this request.
         if let Some(grant) = grants.min_by_key(|grant| grant.when.is_some()) {
             let file = self.file(&grant.at.file)?;
             let (_, section) = entry(&file.root, "grants")?;
@@ -82,8 +82,8 @@ impl<'l> PolicyText<'l> {
 }
 
 impl File<'_> {
-    /// Puts an entry before the others of a list or a mapping, in its style. Where the value is
-    /// missing, the entry is put into `brackets`.
+    /// Puts an entry before the others of a list or a mapping, in the style of the list or mapping.
+    /// If the key has no value, the entry is put between `open` and `close`.
     fn insert(
         &self,
         (key, node): (&Key, &Node),
@@ -102,6 +102,7 @@ impl File<'_> {
             }
         };
         let offset = self.offset(node.at)?;
+        // In flow style, whether it is a mapping; `None` in block style.
         let is_map = match self.text.get(offset..)?.chars().next()? {
             '{' => Some(true),
             '[' => Some(false),
@@ -135,7 +136,7 @@ impl File<'_> {
         Edit { file: self.path.to_owned(), original: self.text.to_owned(), offset, text }
     }
 
-    /// The place in the text.
+    /// The byte offset of a mark (line and column, from 1); `None` if the text has no such place.
     fn offset(&self, at: Mark) -> Option<usize> {
         let line = usize::try_from(at.line).ok()?.checked_sub(1)?;
         let column = usize::try_from(at.column).ok()?.checked_sub(1)?;

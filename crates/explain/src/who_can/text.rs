@@ -8,7 +8,7 @@ use super::{Attribute, Callers, MatchingRule, WhoCan};
 use crate::explanation::write_request;
 use crate::one_line::{OneLine, write_condition, write_lines};
 
-/// The maximum number of names that a pattern is said to match.
+/// The maximum number of names that are shown for a pattern that matches them.
 const MAX_NAMES: usize = 3;
 
 impl Display for WhoCan {
@@ -55,7 +55,7 @@ impl Display for Callers {
             [] => String::new(),
             users => format!(", except for {}", quote_names("user", users, "and", usize::MAX)),
         };
-        // A sentence has no "or" beside an "and".
+        // A sentence never mixes "or" and "and". Such needs are written as a list.
         let fit_in_a_sentence = match needs.as_slice() {
             [] => true,
             [list] => list.fit_in_a_sentence(),
@@ -100,7 +100,8 @@ impl Display for Callers {
 }
 
 impl Callers {
-    /// The conditions under which nobody of these may, and the attributes with which they may not.
+    /// What excludes some of these callers: conditions under which none of them may make the
+    /// request, and attributes with which a caller may not.
     fn unless(&self) -> (Vec<&str>, Vec<Attribute>) {
         let (mut conditions, mut attributes) = (Vec::new(), Vec::new());
         for attribute in &self.condition.unless {
@@ -167,8 +168,8 @@ impl Alternatives {
         self.are_names || self.texts.len() <= 1
     }
 
-    /// The role `a`, or the roles `a` or `b` or the group `c`, or a role or group that matches
-    /// `d*`.
+    /// The texts, joined with "or". Examples: "the role `a`"; "the roles `a` or `b` or the group
+    /// `c`"; "a role or group that matches `d*`".
     fn sentence(&self) -> String {
         self.texts.join(" or ")
     }
@@ -196,8 +197,9 @@ impl Display for MatchingRule {
     }
 }
 
-/// An attribute in words. If the attribute is needed, its pattern must match all names. Otherwise
-/// the caller must not have the attribute if its pattern matches any of them.
+/// An attribute in words. An attribute with a pattern and names counts for a caller who needs it
+/// only if the pattern matches all the names. An attribute that excludes a caller (`is_needed` is
+/// false) already counts if the pattern matches one of them.
 fn describe(attribute: &Attribute, is_needed: bool) -> String {
     match attribute {
         Attribute::Role(name) => format!("the role `{name}`"),
