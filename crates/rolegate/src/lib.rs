@@ -26,10 +26,11 @@ use output::Output;
 
 /// Makes this process use only pages of the usual size.
 ///
-/// mimalloc asks for transparent huge pages. A server with a small policy touches a few KiB in each
-/// of many 2 MiB pages: 17 MiB were resident, and 2.6 MiB without such pages. Requests took as long
-/// as before (November 2026, x86-64, `policies/people`). This is called first, because pages that
-/// were touched before stay huge. Where the system refuses, only more memory is used.
+/// mimalloc asks for transparent huge pages, of 2 MiB each. A server with a small policy touches
+/// only a few KiB in each of many pages. With huge pages 17 MiB were resident, and without them
+/// 2.6 MiB. Requests took as long as before (November 2026, x86-64, `policies/people`). This is
+/// called first, because pages that were touched before stay huge. If the system refuses, the
+/// program only uses more memory.
 fn use_small_pages() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
@@ -39,6 +40,7 @@ fn use_small_pages() {
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     use_small_pages();
+    // The message of a panic may have a secret in it, so only its place is shown.
     runtime::threads::show_only_the_place();
     let mut output = Output::default();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -68,7 +70,7 @@ pub enum Unparsed {
     Settings(#[from] SettingsError),
 }
 
-/// The command line, with the variables of settings.
+/// The definition of the command line, with the environment variables of the settings.
 #[must_use]
 pub fn command() -> clap::Command {
     settings::with_environment(Cli::command())

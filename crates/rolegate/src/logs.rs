@@ -38,7 +38,8 @@ impl Logs {
         self.counts.clone()
     }
 
-    /// Queues a line of text. Printing it on standard error could wait for ever for the reader.
+    /// Queues a line of text. This never waits for the reader of the log. Printing on standard
+    /// error could.
     pub(crate) fn text(&self, line: &str) {
         self.queue.offer(format!("{line}\n").as_bytes());
     }
@@ -94,8 +95,8 @@ pub(crate) fn is_text(format: LogFormat) -> bool {
 }
 
 fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), TryInitError> {
-    // A line that cannot be written is lost. The formatter would report it on standard error, which
-    // has just failed, and panic: in the thread that accepts connections, for example.
+    // An event that cannot be formatted is lost. Otherwise the formatter would queue a text about
+    // it, even if the lines are JSON. Writing to the queue never fails.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || queue.clone())
         .with_ansi(io::stderr().is_terminal())

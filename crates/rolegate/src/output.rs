@@ -68,8 +68,8 @@ impl Output {
     }
 }
 
-/// A closed pipe (`| head`) is no error. Any other failure is reported on standard error; if that
-/// fails too, nothing can be done.
+/// Writes a text. A closed pipe (`| head`) is no error. Any other failure is reported on standard
+/// error; if that fails too, nothing can be done.
 fn put(mut to: impl Write, text: &str) {
     let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
     if let Err(error) = written
@@ -79,7 +79,8 @@ fn put(mut to: impl Write, text: &str) {
     }
 }
 
-/// Problems in the order of a report for people: a command stops because of the errors.
+/// The problems in the order of a report for people. Errors come before warnings, because they are
+/// why a command stops.
 pub(crate) fn errors_first(problems: &[Problem]) -> impl Iterator<Item = &Problem> {
     let errors = problems.iter().filter(|problem| !problem.is_warning());
     errors.chain(problems.iter().filter(|problem| problem.is_warning()))
@@ -95,7 +96,7 @@ pub(crate) fn counted(number: impl Display, noun: &str) -> String {
 /// Problems as JSON.
 #[derive(Serialize)]
 pub(crate) struct Report<'a> {
-    /// By default, whether there is no error.
+    /// Whether there is no error. A command may set another value.
     pub(crate) ok: bool,
     /// The revision of the policy, if it is valid.
     #[serde(skip_serializing_if = "Option::is_none")]

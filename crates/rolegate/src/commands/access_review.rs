@@ -1,4 +1,5 @@
-//! `rolegate access-review`: says what of a policy decision logs show in use, and who could use it.
+//! `rolegate access-review`: reads decision logs, and says which parts of a policy were used and
+//! who could use them.
 
 use std::path::Path;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &AccessReviewArgs, output: &mut Output) -> Result<Exit, 
         }
         unreadable += lines.unreadable.count;
     }
-    // Without allowed requests everything would look unused, and be taken away.
+    // Without allowed requests every grant would look unused, and somebody would take it away.
     if review.allowed() == 0 {
         return Err(CommandError::arguments(match review.lines() {
             0 => "no line is of the period: give an earlier `--since`",

@@ -34,7 +34,8 @@ use request_line::{InvalidRequest, RequestLine};
 enum Stop {
     /// There are no more lines, or nobody reads the answers any more.
     End,
-    /// The current line needs keys or an inventory that the policy has URLs for.
+    /// The current line needs the keys of issuers or the inventory of a search cluster, and the
+    /// policy has URLs for them.
     Fetch,
 }
 
@@ -93,7 +94,8 @@ fn decide(
                 }
             },
         };
-        // A program that writes a line and waits for its answer gets it.
+        // Another program may write a line and wait for its answer, so the answers are flushed
+        // before a read that may wait.
         let written =
             written.and_then(|()| if lines.may_wait() { answers.flush() } else { Ok(()) });
         match written {
@@ -110,7 +112,7 @@ fn decide(
     }
 }
 
-/// Decides a request, and writes the decision.
+/// Decides a request, and writes the decision. The inner result is the result of the writing.
 fn answer(
     line: &RequestLine<'_>,
     callers: &mut Callers<'_>,
@@ -120,9 +122,9 @@ fn answer(
     let authorizer = callers.authorizer;
     let now = line.time()?.unwrap_or_else(clock::now);
     let credentials = credentials(line, authorizer)?;
-    let lines = line.headers.0.iter().map(|(name, value)| (&**name, &**value));
+    let own_headers = line.headers.0.iter().map(|(name, value)| (&**name, &**value));
     let credentials = credentials.iter().map(|(name, value)| (&**name, &**value));
-    let headers: Vec<Header<'_>> = lines
+    let headers: Vec<Header<'_>> = own_headers
         .chain(credentials)
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
@@ -164,7 +166,8 @@ fn credentials(
     }
 }
 
-/// Whether a request needs keys or an inventory, which the policy may have URLs for.
+/// Whether a request needs what the policy may have URLs for. A request that may have a token needs
+/// keys. A request to a search cluster needs the cluster's inventory.
 fn needs_fetched(line: &RequestLine<'_>, authorizer: &Authorizer) -> bool {
     let explainer = Explainer::new(authorizer);
     let host = line.host.as_bytes();

@@ -12,7 +12,7 @@ use crate::error::CommandError;
 
 /// Maximum size of a line, in bytes: no decision has a longer line.
 const MAX_LINE: u64 = 1 << 20;
-/// Maximum number of lines that are listed for each reason.
+/// Maximum number of line numbers in [`LineNumbers`].
 const MAX_LISTED: usize = 8;
 
 /// The lines of a decision log.
@@ -50,7 +50,7 @@ impl fmt::Display for LineNumbers {
     }
 }
 
-/// The file that `explain --decision` names.
+/// The file that `explain --decision` names: a single line, or a log of several lines.
 pub(super) enum DecisionFile {
     Line(Box<LoggedDecision>),
     Log(DecisionLines),

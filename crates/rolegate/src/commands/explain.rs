@@ -18,7 +18,7 @@ use crate::output::Output;
 use runtime::clock;
 use runtime::compiled_policy::CompiledPolicy;
 
-/// The note of an answer that depends on variables without a value.
+/// The note on an answer that depends on variables of conditions, if they have no value.
 const DEPENDS: &str = "set the variables of conditions by `--header`, `--client`, `--time`, \
                        `--claims` and the query of the URL";
 
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, Comma
     match (&args.decision, request) {
         (Some(log), _) => explain_logged(log, (&body, args.fix), &compiled, output),
         (None, Some(request)) => explain_request(args, &request, &body, compiled, output),
+        // `args.request()` has already failed in this case.
         (None, None) => Ok(Exit::Arguments),
     }
 }

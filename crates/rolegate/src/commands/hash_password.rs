@@ -33,8 +33,9 @@ pub(crate) fn run(args: &HashArgs, output: &Output) -> Result<Exit, CommandError
     Ok(Exit::Success)
 }
 
-/// The hash of this password, or of a password that is read. Without arguments it has the algorithm
-/// and the cost of `usual`.
+/// The hash of this password, or of a password that is read. Without `--algorithm` the algorithm is
+/// that of `usual`. Without `--cost` the cost is that of `usual` too, if the algorithm is the same.
+/// Otherwise the defaults apply.
 pub(super) fn new_hash(
     password: Option<String>,
     args: &HashingArgs,
@@ -119,6 +120,7 @@ fn read_password(output: &Output) -> io::Result<String> {
     }
     let _silence = Silence::new();
     let password = prompt("password: ", output)?;
+    // An empty password is refused later, so it is not typed again.
     if password.is_empty() || prompt("password again: ", output)? == password {
         return Ok(password);
     }

@@ -85,7 +85,7 @@ pub(super) struct Outcome {
 pub(super) struct ExplainedDecision {
     #[serde(flatten)]
     pub(super) explanation: Explanation,
-    /// What would allow the request, if somebody asked for that.
+    /// What would allow the request. `None` without `--fix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     fixes: Option<Fixes>,
     logged: Outcome,
@@ -133,7 +133,8 @@ impl LoggedDecision {
                     notes.extend(missing_prefix_message(user, identity));
                     ExplainedSubject::Invalid(self.unknown_user_error())
                 } else {
-                    // It keeps roles and groups that this policy does not take: a note names them.
+                    // The subject keeps the roles and groups that this policy does not take. Notes
+                    // name them.
                     let subject = self.subject_as_logged(user, source);
                     notes = explainer.notes_on_logged_subject(host, &subject);
                     ExplainedSubject::Given(subject)
@@ -177,7 +178,8 @@ impl LoggedDecision {
             _ => explainer.explain(&request, caller.clone(), now),
         };
         let fixes = fix.then(|| match self.outcome.inexact {
-            // A grant to a hash would be a grant to nobody, or to whoever has the hash as a name.
+            // The line may have a hash in place of a name. A grant to the hash would be a grant to
+            // nobody, or to whoever has the hash as a name.
             true => Fixes { needed: vec![NOT_MASKED.to_owned()], ..Fixes::default() },
             false => explainer.fixes(&request, caller, &explanation, (true, now)),
         });
@@ -198,7 +200,8 @@ impl LoggedDecision {
         let same = self.outcome.is_same_as(&explanation);
         let depends_on_body =
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
-        // A request that was denied because Envoy had not sent the body is evaluated as then.
+        // If the request was denied because Envoy had not sent the body, it is evaluated again
+        // without a body: this is exact.
         let is_inexact_without_body = depends_on_body && no_body && !was_denied_without_body;
         Some(ExplainedDecision {
             explanation,
@@ -221,19 +224,19 @@ pub(super) enum Answer {
     NotRepeatable(Cow<'static, str>),
 }
 
-/// The beginning of a hash in the place of a user.
+/// The beginning of a hash that a mask puts in the place of a user's name.
 const HASHED_USER: &str = "hmac:";
 
-/// Why no change is proposed for a line that is cut or masked.
+/// What must be known before a change can be proposed for a line that is cut or masked.
 const NOT_MASKED: &str = "the actual request: values of the line were cut or replaced";
 
 /// Why the answer of a search cluster is not repeated.
 const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
 
 impl LoggedDecision {
-    /// Evaluates the request again. A user of Basic has the groups that this policy gives it; a
-    /// token has the roles and groups of the line, where this policy takes them from its issuer's
-    /// tokens.
+    /// Evaluates the request again. A user of Basic has the groups that this policy gives it. The
+    /// caller with a token has those roles and groups of the line that this policy takes from the
+    /// tokens of its issuer.
     pub(super) fn answer(&self, authorizer: &Authorizer) -> Answer {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why.into());
@@ -389,8 +392,8 @@ impl LoggedDecision {
         self.scheme.as_deref() == Some("api_key")
     }
 
-    /// Whether the caller had a certificate as its credentials, which this policy may know. A policy
-    /// without any identity source takes every caller as logged.
+    /// Whether the credentials of the caller were a certificate, and this policy decides whose
+    /// it is. A policy without any identity source does not: it takes every caller as logged.
     fn has_certificate_under(&self, authorizer: &Authorizer) -> bool {
         let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
         self.source() == CERTIFICATES && identity.sources().next().is_some()
@@ -449,7 +452,8 @@ impl LoggedDecision {
     /// What the request used, for a review.
     pub(super) fn access(&self) -> LoggedAccess<'_> {
         let user = self.user.as_deref();
-        // A mask leaves out the name or puts a hash in its place; a mask of paths does neither.
+        // A mask of users leaves out the name, or puts a hash in its place. A line is also masked
+        // if only its path is.
         let is_user_masked =
             self.masked && user.map_or(self.scheme.is_some(), |user| user.starts_with(HASHED_USER));
         LoggedAccess {
@@ -472,7 +476,7 @@ impl LoggedDecision {
         self.raw_path.as_ref().unwrap_or(&self.path)
     }
 
-    /// Restores the values that conditions read of this request. Sets the caller's claims.
+    /// Restores the values that conditions read from this request. Sets the caller's claims.
     fn restore(&self, authorizer: &Authorizer, subject: Option<&mut Subject>) -> RestoredInputs {
         let (nothing, received) = (RestoredInputs::default(), self.request(self.received_path()));
         let question = nothing.question();

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &NewApiKeyArgs, output: &Output) -> Result<Exit, Command
     let edited = EditedFile::lock(file, output)?;
     let bytes = with_entry(file, &edited.contents()?, &entry)?;
     edited.replace(&bytes)?;
-    // Not earlier, so that each printed key is in the file.
+    // The key is printed last, so that each printed key is in the file.
     output.line(&*new.key);
     Ok(Exit::Success)
 }
@@ -57,7 +57,7 @@ fn with_entry(file: &Path, bytes: &[u8], entry: &str) -> Result<Vec<u8>, Command
         }
         None => with_line(&without_braces(bytes), &format!("  {entry}")),
     };
-    // The new entry is wrong if the user has other groups with another key.
+    // This fails if the user has another key with other groups.
     let after = read(file, &edited)?;
     let are_kept =
         before.iter().zip(&after).all(|(old, new)| (&old.id, old.hash) == (&new.id, new.hash));
@@ -104,7 +104,7 @@ fn without_braces(bytes: &[u8]) -> Vec<u8> {
         .concat()
 }
 
-/// Whether a policy can have this name.
+/// Whether this can be the name of a user or a group.
 fn is_name(name: &str) -> bool {
     !name.trim().is_empty() && !name.chars().any(char::is_control)
 }

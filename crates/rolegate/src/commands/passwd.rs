@@ -64,7 +64,8 @@ fn read_users(file: &Path, bytes: &[u8]) -> Result<Vec<BasicUser>, Vec<Problem>>
     if problems.is_empty() { Ok(users) } else { Err(problems) }
 }
 
-/// Whether a user in the file can have this name.
+/// Whether a user in the file can have this name. The parser says so: it reads a line with the name
+/// and a made-up hash.
 fn is_user_name(file: &Path, user: &str) -> bool {
     let users = read_users(file, format!("{user}:$6$x$y\n").as_bytes());
     users.is_ok_and(|users| users.iter().map(|user| &*user.name).eq([user]))
@@ -84,10 +85,10 @@ fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     algorithms.iter().rev().max_by_key(|algorithm| counts.get(algorithm)).copied()
 }
 
-/// How a stored hash was made, with the default cost if its own is weak. `None` for a weak hash if
-/// `--algorithm` has no such choice, and for SHA-256-crypt.
+/// How a stored hash was made. If the hash is weak or slow, the cost is the default cost; `None` if
+/// `--algorithm` does not have its algorithm. Always `None` for SHA-256-crypt.
 fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
-    let (algorithm, is_weak) = HashAlgorithm::from_hash(hash)?;
+    let (algorithm, is_weak_or_slow) = HashAlgorithm::from_hash(hash)?;
     let choice = match algorithm {
         HashAlgorithm::Argon2id { .. } => Some(Algorithm::Argon2id),
         HashAlgorithm::Bcrypt { .. } => Some(Algorithm::Bcrypt),
@@ -95,7 +96,7 @@ fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
         HashAlgorithm::Pbkdf2Sha512 { .. } | HashAlgorithm::Sha512Crypt { .. } => None,
         HashAlgorithm::Sha256Crypt { .. } => return None,
     };
-    if is_weak { choice.map(with_default_cost) } else { Some(algorithm) }
+    if is_weak_or_slow { choice.map(with_default_cost) } else { Some(algorithm) }
 }
 
 /// Puts `line` in the place of the line with this number, counted from 1, or at the end.

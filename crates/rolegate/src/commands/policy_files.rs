@@ -25,7 +25,7 @@ const GZIP: [u8; 2] = [0x1F, 0x8B];
 
 /// The files of a policy.
 pub(super) enum PolicyFiles {
-    /// On disk; the path of the policy.
+    /// On disk. The path is that of the policy's file.
     OnDisk(PathBuf),
     /// In a bundle. The name of each file begins with the path of the bundle, for messages.
     InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
@@ -45,8 +45,9 @@ impl PolicyOptions {
 }
 
 impl PolicyFiles {
-    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, the bundle
-    /// must be signed by any of them; otherwise a note says that only its hashes were verified.
+    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one
+    /// of them must have signed the bundle. Otherwise a note says that only its hashes were
+    /// verified.
     pub(super) fn open(
         path: &Path,
         keys: &PublicKeys,
@@ -60,6 +61,7 @@ impl PolicyFiles {
             )));
         }
         if !is_bundle(path) {
+            // For a folder the keys have no effect.
             if !keys.public_key.is_empty() && path.is_file() {
                 return Err(CommandError::arguments(format_args!(
                     "`--public-key` is only for bundles, and `{}` is not a bundle",

@@ -12,7 +12,8 @@ use super::input;
 use crate::cli::{BodyArgs, CallerArgs};
 use crate::error::CommandError;
 
-/// A note for requests to a search cluster that need other permissions with another body.
+/// The note on a request to a search cluster, if no body is given and the permissions that the
+/// request needs depend on the body.
 pub(super) const NO_BODY: &str = "the permissions for this operation depend on its body, which \
                                   counts as empty: set it by `--body`";
 

@@ -54,17 +54,17 @@ fn settings() -> Value {
     })
 }
 
-/// The schema of a setting. Its value is the text that would follow the flag, in any of YAML's
-/// spellings.
+/// The schema of a setting. Its value is the text that would follow the flag. YAML may read this
+/// text as a string, a number or a boolean.
 fn setting(arg: &Arg) -> Value {
     let mut description =
         arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let values: Vec<Value> =
         arg.get_possible_values().iter().map(|value| Value::from(value.get_name())).collect();
     let is_boolean = values == [Value::from("true"), Value::from("false")];
-    let unit = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
+    let value_name = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
     let value = match values.is_empty() || is_boolean {
-        true => unit_schema(unit),
+        true => value_schema(value_name),
         // Some editors read the value `off` as false.
         false => {
             json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() })
@@ -76,7 +76,7 @@ fn setting(arg: &Arg) -> Value {
     let defaults = arg.get_default_values().iter().filter_map(|value| value.to_str());
     let default = defaults.collect::<Vec<_>>().join(",");
     if let Some(setting) = setting.as_object_mut() {
-        if let Some(form) = form(unit) {
+        if let Some(form) = form(value_name) {
             description = format!("{} {form}", description.trim_end());
         }
         setting.insert("description".to_owned(), description.into());
@@ -99,9 +99,9 @@ fn form(name: &str) -> Option<&'static str> {
 }
 
 /// The schema of a value with this name in the help.
-fn unit_schema(name: &str) -> Value {
+fn value_schema(name: &str) -> Value {
     match name {
-        // A number would be valid only if it is 0.
+        // The only valid number is 0. Other times have a unit.
         "TIME" => {
             let text = json!({
                 "type": "string",

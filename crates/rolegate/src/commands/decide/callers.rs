@@ -20,7 +20,7 @@ const MAX_KEY: usize = 4 << 10;
 pub(super) struct Callers<'p> {
     pub(super) authorizer: &'p Authorizer,
     kept: HashMap<Box<[u8]>, AssumedCaller<'p>>,
-    /// The last caller that is not kept.
+    /// The last caller whose key is too long for it to be kept.
     last: Option<AssumedCaller<'p>>,
     key: Vec<u8>,
 }
@@ -54,10 +54,11 @@ impl<'p> Callers<'p> {
     }
 }
 
-/// The key of a caller: texts, each behind its length, so that no two callers are equal.
+/// The key of a caller: texts, each after its length, so that different callers have
+/// different keys.
 fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u8>) {
     key.clear();
-    // On the hosts of a search cluster a name may be another caller's.
+    // The same name may be another caller on the hosts of a search cluster.
     let has_cluster = authorizer.cluster().is_some();
     let is_of_cluster =
         has_cluster && Explainer::new(authorizer).is_of_cluster(request.host.as_bytes());
@@ -67,7 +68,7 @@ fn write_key(request: &RequestLine<'_>, authorizer: &Authorizer, key: &mut Vec<u
     // The certificate names the actor, where the policy requires an actor.
     let names_of_certificate = request.certificate.iter().flatten().map(|name| Some(&**name));
     for text in names.into_iter().chain(texts).chain(names_of_certificate) {
-        // Not the length of a text.
+        // A missing text has a length that no text has.
         let length = text.map_or(usize::MAX, str::len);
         key.extend(length.to_le_bytes());
         key.extend(text.unwrap_or_default().as_bytes());
@@ -97,8 +98,8 @@ fn caller<'p>(
         }
     };
     let certificate = request.certificate.as_deref().map(Certificate::Named);
-    let beside = Request { host, certificate, ..Request::default() };
-    let subject = subject.map(|subject| explainer.with_actor(&beside, subject));
+    let certificate_request = Request { host, certificate, ..Request::default() };
+    let subject = subject.map(|subject| explainer.with_actor(&certificate_request, subject));
     Ok(authorizer.assumed_caller(host, subject))
 }
 

@@ -78,7 +78,7 @@ impl<'a> RequestLine<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Result<Self, InvalidRequest> {
         match line.first() {
             Some(b'{') => {}
-            // serde would take a list for the members in their order.
+            // serde would also take a list: the values of the members, in their order.
             Some(_) => return Err(InvalidRequest("not a JSON object".to_owned())),
             None => return Err(InvalidRequest("the line is empty".to_owned())),
         }
@@ -127,7 +127,8 @@ impl InvalidRequest {
 pub(super) fn json_error(error: &serde_json::Error) -> InvalidRequest {
     let text = error.to_string();
     let text = text.replace(" at line 1 column ", " at column ");
-    // `invalid type: string "…", expected a sequence`; what is expected has no such words in it.
+    // For example `invalid type: string "…", expected a sequence`. Only the value can have another
+    // `, expected ` in it, so the last one is serde's.
     let expected = text.starts_with("invalid ").then(|| text.rsplit_once(", expected ")).flatten();
     InvalidRequest(match expected {
         Some((_, expected)) => format!("expected {expected}"),
