@@ -29,9 +29,9 @@ pub use stream::{Handled, Route, Stream};
 /// An HTTP filter. Envoy creates it from a filter configuration, and all requests of its listeners
 /// share it.
 ///
-/// Each method may panic: a request that is being decided is then answered with
-/// [`Filter::panicked`], and a configuration is rejected. Those for requests are called on the
-/// worker thread of the connection, and must not block.
+/// Each method may panic. If it was deciding a request, the request is answered with
+/// [`Filter::panicked`]; if it was reading a configuration, Envoy rejects it. The methods for
+/// requests are called on the worker thread of the connection, and must not block.
 pub trait Filter: Send + Sync + Sized + 'static {
     /// The configuration of a route (`typed_per_filter_config`).
     type Route: Send + Sync + 'static;
@@ -40,7 +40,8 @@ pub trait Filter: Send + Sync + Sized + 'static {
     type State: Default + 'static;
 
     /// Reads a filter configuration, `filter_name` and the bytes of `filter_config`, on Envoy's
-    /// main thread. `None`, after lines in the log, has Envoy reject it.
+    /// main thread. If it cannot be used, the method logs why and returns `None`: then Envoy
+    /// rejects the configuration.
     fn new(name: &[u8], config: &[u8], setup: &mut Setup<'_>) -> Option<Self>;
 
     /// Reads the configuration of a route, as [`Self::new`]. There are no metrics to define here.
@@ -56,8 +57,8 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// Goes on with a paused request, after [`Scheduler::commit`] of `event`.
     fn scheduled(&self, state: &mut Self::State, stream: Stream<'_, Self>, event: u64) -> Handled;
 
-    /// The body in place of that of a successful response (2xx) to a request that was allowed with
-    /// [`Stream::await_response`]. Called once, with the whole body.
+    /// Returns the body that replaces `body`, the whole body of a successful response (2xx). It is
+    /// called once, if [`Stream::await_response`] was called before the request was allowed.
     ///
     /// # Errors
     /// The body of a response with status 502, in JSON, if the response cannot be changed.
@@ -114,7 +115,7 @@ pub fn log(level: Level, text: impl fmt::Display) {
 /// when the library is unloaded.
 pub fn at_exit(run: extern "C" fn()) {
     // SAFETY: the C library calls the function, which takes nothing, before the library is
-    // unloaded. Without memory for it, it is not called.
+    // unloaded. If there is no memory to register the function, it is not called.
     let _ = unsafe { libc::atexit(run) };
 }
 

@@ -2,9 +2,9 @@
 //! system gets them back when they are freed.
 //!
 //! Envoy's allocator (tcmalloc) keeps freed memory: the 19 MiB of an argon2id hash, or a replaced
-//! policy, stayed resident for ever. With `policies/people` the library added 23 MiB to Envoy, of
-//! which these were 19 (2026-11-22). mimalloc 3 beside it returned them, but took 12 MiB for
-//! itself.
+//! policy, stayed resident for ever. With `policies/people` the library added 23 MiB to Envoy, and
+//! 19 of them were such freed memory (2026-11-22). With mimalloc 3 as the library's allocator, the
+//! system got them back, but mimalloc took 12 MiB for itself.
 
 #![expect(
     unsafe_code,
@@ -14,12 +14,12 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
-/// The allocator of large blocks: Envoy's for the others.
+/// The allocator: it maps large blocks, and leaves the others to Envoy's.
 #[derive(Debug)]
 pub(crate) struct LargeBlocks;
 
-/// Blocks from this size on are mapped, each by a system call. No request of a caller whose
-/// credentials are cached allocates as much.
+/// Blocks of at least this size are mapped, each by a system call. A request with cached
+/// credentials never allocates so large a block.
 const LARGE: usize = 1 << 20;
 /// The minimum alignment of a mapping.
 const PAGE: usize = 4096;

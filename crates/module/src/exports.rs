@@ -8,7 +8,9 @@ use std::ffi::{c_char, c_void};
 use crate::ExportedFilter;
 use crate::abi::{Buffer, Pair, hooks, response};
 
+/// An object of Envoy.
 type Object = *mut c_void;
+/// An object of this library, which Envoy keeps.
 type Ours = *const c_void;
 
 /// Exports hooks.
@@ -55,7 +57,7 @@ hooks! {
         = hooks::scheduled::<ExportedFilter>;
 }
 
-/// Exports functions without an effect.
+/// Exports hooks that do nothing.
 macro_rules! unused {
     ($($symbol:literal $name:ident($($type:ty),*) $(-> $result:ty)? { $($value:expr)? })*) => {
         $(

@@ -1,4 +1,4 @@
-//! The log of the library: in Envoy's log.
+//! The library's log lines go to Envoy's log.
 
 use std::io::{self, Write};
 use std::sync::Once;
@@ -49,7 +49,8 @@ impl<'a> MakeWriter<'a> for Writers {
 pub(crate) fn start() {
     static START: Once = Once::new();
     START.call_once(|| {
-        // This library's own log: Envoy and other modules have none of this kind.
+        // The subscriber is this library's own, since it has its own copy of `tracing`. So none was
+        // set before.
         drop(tracing::subscriber::set_global_default(subscriber()));
     });
 }

@@ -22,7 +22,7 @@ pub(crate) enum StartError {
     /// Its files were not read in time.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
-    /// The system has no resources, such as for a thread.
+    /// The system lacks a resource, such as for a new thread.
     #[error("cannot start: {}", runtime::start_error(.0, "`hash-threads`"))]
     System(#[from] io::Error),
     /// The address of the admin pages cannot be bound.

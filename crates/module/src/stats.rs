@@ -1,6 +1,6 @@
 //! Statistics in Envoy: counters, a histogram and gauges, which all filters of the library share.
-//! They have no labels: with two, counting takes Envoy 220 ns instead of 22 (Envoy 1.40, November
-//! 2026).
+//! They have no labels: with two labels, counting takes Envoy 220 ns instead of 22 (Envoy 1.40,
+//! November 2026).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ const COUNTS: [NamedGauge<SharedPolicy>; 5] = [
 pub(crate) const GAUGE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Stats {
-    /// Defines them.
+    /// Defines the metrics.
     ///
     /// # Errors
     /// If Envoy does not define a metric.
@@ -93,7 +93,8 @@ impl Stats {
         })
     }
 
-    /// Counts a request that was allowed, or denied for this reason.
+    /// Counts a request that was allowed (`None`) or denied for this reason, and records how long
+    /// the decision took.
     pub(crate) fn decided<F: Filter>(
         &self,
         stream: &Stream<'_, F>,
@@ -119,10 +120,12 @@ impl Stats {
         }
     }
 
-    /// Sets the gauges to the sums over all policies in use, and the times to the earliest: a route
-    /// may have another policy than its filter. A gauge whose values another thread is changing
-    /// stays as it is: that thread may have a lower priority, and this worker must not wait for it.
-    /// Returns whether all are set.
+    /// Sets the gauges from all policies in use, because a route may have another policy than its
+    /// filter. A number is the sum over the policies, a time the earliest of theirs.
+    ///
+    /// If another thread uses the facts of a policy, the gauges of facts stay as they are: that
+    /// thread may have a lower priority, and this worker must not wait for it. Returns whether all
+    /// gauges are set.
     #[must_use]
     pub(crate) fn set_gauges<F: Filter>(
         &self,
@@ -166,7 +169,7 @@ impl Stats {
     }
 }
 
-/// The caches of verified credentials, Basic and tokens together.
+/// The size of the caches of verified credentials, Basic and tokens together.
 fn cached(policy: &SharedPolicy) -> CacheSize {
     let [mut size, tokens] = policy.caches.credentials();
     size += tokens;

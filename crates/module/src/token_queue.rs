@@ -34,7 +34,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether the request still exists: then it has the [`Admission`].
+    /// Whether the request still waits: then it has its [`Admission`], which shares `admitted`.
     fn waits(&self) -> bool {
         Rc::strong_count(&self.admitted) > 1
     }

@@ -1,6 +1,6 @@
-//! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. They are
-//! not linked: so an Envoy without a callback gets a message with its name, and tests can have
-//! their own callbacks.
+//! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. The
+//! module is not linked to them. So it can log the name of a callback that an Envoy lacks, and
+//! tests can have their own callbacks.
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -18,12 +18,13 @@ const NEW_IN_V0_2: &CStr = c"envoy_dynamic_module_callback_log_v2";
 /// The versions of Envoy that have all callbacks in [`Callbacks`].
 const ENVOYS: &str = "1.38, 1.39 and 1.40";
 
-/// Bytes, passed by value. The side that passes them owns them: ours are read only during a call;
-/// Envoy's stay until the running hook returns, or until we change their headers or body.
+/// A pointer to bytes, and their number. The side that passes them owns them. Envoy does not read
+/// ours after the call. Envoy's stay until the running hook returns, or until we change the headers
+/// or the body that they are part of.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Buffer {
-    /// The first byte. Null or anything else if there are none.
+    /// The first byte. If there are no bytes, it is null or any other pointer.
     pub start: *const u8,
     /// How many bytes.
     pub length: usize,
@@ -65,7 +66,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// These two.
+    /// This name and this value.
     #[must_use]
     pub fn new(key: &[u8], value: &[u8]) -> Self {
         Self { key: Buffer::new(key), value: Buffer::new(value) }
@@ -74,12 +75,12 @@ impl Pair {
 
 /// Envoy's object for a stream (with its filter), a filter configuration, or a scheduler.
 type Object = *mut c_void;
-/// The arguments of all three functions that define metrics: configuration, name, labels, how many,
-/// where the id goes.
+/// Each of the three functions that define metrics. Its arguments: configuration, name, labels,
+/// number of labels, where the id goes.
 pub(super) type Define =
     unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
 
-/// Not in each Envoy of [`ENVOYS`].
+/// A callback that only some Envoys of [`ENVOYS`] have.
 pub(super) type SetMetadataStruct = unsafe extern "C" fn(Object, Buffer, Buffer);
 
 macro_rules! callbacks {
@@ -226,7 +227,8 @@ callbacks! {
     scheduler_delete: fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
 }
 
-/// Stream, where the address goes: whether it has an address. New in 1.40.
+/// The callback for the address of a connection. Its arguments: stream, where the address goes. It
+/// returns whether there is an address. New in 1.40.
 pub(crate) type DirectAddress = unsafe extern "C" fn(Object, *mut Buffer) -> bool;
 
 static LOADED: OnceLock<Callbacks> = OnceLock::new();
@@ -242,8 +244,8 @@ pub(super) fn loaded() -> Option<&'static Callbacks> {
     LOADED.get()
 }
 
-/// Finds the callbacks in the running program, and the version of its interface. `None`, after a
-/// line in its log, if a callback is missing.
+/// Finds the callbacks in the running program, and returns the version of its interface. If a
+/// callback is missing, it writes a line to the program's log and returns `None`.
 pub(super) fn load() -> Option<&'static CStr> {
     // SAFETY: the module is loaded into Envoy, which exports no other symbols with these names, or
     // into a program that has none of them.
@@ -256,6 +258,8 @@ fn symbol(name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
+/// As [`load`], but `symbol` finds the functions.
+///
 /// # Safety
 /// `symbol` returns null, or the function that Envoy exports with this name.
 pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<&'static CStr> {
@@ -293,7 +297,7 @@ pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<
 }
 
 impl Callbacks {
-    /// Installs these callbacks, of a fake host.
+    /// Installs these callbacks, which belong to a fake host.
     #[cfg(any(test, feature = "fake-host"))]
     pub(crate) fn install(self) {
         LOADED.get_or_init(|| self);

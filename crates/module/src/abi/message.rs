@@ -10,15 +10,17 @@ use super::callbacks::{Buffer, Callbacks, Pair};
 
 /// A request or a response, in a hook of its stream.
 ///
-/// Bytes that it returns are borrowed from it, because changing headers or body frees them.
+/// Its methods return bytes that Envoy owns. These are borrowed from it, because changing headers
+/// or body frees them.
 pub(super) struct Message {
     pub(super) envoy: *mut c_void,
     pub(super) callbacks: &'static Callbacks,
     side: Side,
 }
 
-/// Which of the two messages of a stream. Envoy uses this number for the headers, and for the part
-/// of the body with which it calls the hook. The part that was buffered before has the next number.
+/// Which of the two messages of a stream. The value is Envoy's number for the headers of the
+/// message. It is also that of the part of the body that Envoy passes to the running hook. The part
+/// that was buffered before has the next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Side {
@@ -26,7 +28,7 @@ pub(super) enum Side {
     Response = 2,
 }
 
-// In all of these `envoy` is alive: says the caller of `new`.
+// In each method, `envoy` is alive: the caller of `new` promises it.
 impl Message {
     /// The request or the response of a stream.
     ///
@@ -55,7 +57,7 @@ impl Message {
         }
     }
 
-    /// The same, where it need not be fast.
+    /// As [`Self::read_headers`], but returns them: it copies their 2 KiB.
     pub(super) fn headers(&self) -> Headers<'_> {
         let mut headers = Headers::default();
         self.read_headers(&mut headers);
@@ -114,7 +116,7 @@ impl Message {
         copy
     }
 
-    /// Replaces the body, which has arrived as a whole. If it returns false, the body is empty.
+    /// Replaces the body, which has arrived as a whole. If it returns false, the body is now empty.
     pub(super) fn replace_body(&mut self, body: &[u8]) -> bool {
         for part in self.parts() {
             let size = self.part_size(part);
@@ -123,28 +125,30 @@ impl Message {
                 unsafe { (self.callbacks.drain_body)(self.envoy, part, size) };
             }
         }
-        // Envoy ends the stream within the call, with 413 or 500, if it buffers more than its
-        // limit.
+        // Without this, Envoy may end the stream in `append_body`, with 413 or 500, because the
+        // body exceeds the buffer limit.
         self.raise_buffer_limit(u64::try_from(body.len()).unwrap_or(u64::MAX));
         let (buffered, bytes) = (self.side as u32 + 1, Buffer::new(body));
-        // The buffered part comes first. If the body has arrived at once, Envoy makes that part.
+        // The body is added to the buffered part, which comes first. If nothing was buffered
+        // before, Envoy creates that part.
         // SAFETY: `envoy` is alive; the bytes are copied before the call returns.
         body.is_empty() || unsafe { (self.callbacks.append_body)(self.envoy, buffered, bytes) }
     }
 
-    /// Has Envoy buffer at least this many bytes of a body.
+    /// Raises Envoy's buffer limit to this many bytes, if it is lower.
     pub(super) fn raise_buffer_limit(&mut self, limit: u64) {
         // SAFETY: `envoy` is alive.
         let now = unsafe { (self.callbacks.buffer_limit)(self.envoy) };
-        // 0 is no limit.
+        // 0 means that there is no limit.
         if now != 0 && now < limit {
             // SAFETY: the same.
             unsafe { (self.callbacks.set_buffer_limit)(self.envoy, limit) };
         }
     }
 
-    /// The parts of the body, first the buffered part. If an earlier filter has buffered the body
-    /// and passes it on as a whole, both parts are the same bytes: then only the buffered part.
+    /// The numbers of the parts of the body: first the buffered part, then the received part. If an
+    /// earlier filter has buffered the body and passes it on as a whole, both parts are the same
+    /// bytes. Then it gives only the buffered part.
     fn parts(&self) -> impl Iterator<Item = u32> + use<> {
         let is_body_buffered = match self.side {
             Side::Request => self.callbacks.is_request_body_buffered,
@@ -160,8 +164,8 @@ impl Message {
 /// The number of header lines that need no allocation.
 const INLINE: usize = 64;
 
-/// The headers of a request or a response: names in lower case, and values. Functions fill it
-/// instead of returning it: its 2 KiB would be copied for each request.
+/// The headers of a request or a response: names in lower case, and values. A function that is
+/// called for each request fills it instead of returning it, which would copy its 2 KiB.
 #[derive(Default)]
 pub struct Headers<'a> {
     pairs: SmallVec<[Pair; INLINE]>,

@@ -17,7 +17,7 @@ pub(crate) unsafe extern "C" fn response_headers<F: Filter>(
     end_of_stream: bool,
 ) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within::<F>(envoy, slot, |response| response.headers(end_of_stream)) }
+    unsafe { if_awaited::<F>(envoy, slot, |response| response.headers(end_of_stream)) }
 }
 
 /// A part of the body of a response has arrived.
@@ -27,24 +27,24 @@ pub(crate) unsafe extern "C" fn response_body<F: Filter>(
     end_of_stream: bool,
 ) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within::<F>(envoy, slot, |response| response.body(end_of_stream)) }
+    unsafe { if_awaited::<F>(envoy, slot, |response| response.body(end_of_stream)) }
 }
 
-/// The trailers of a response, which end its body.
+/// The trailers of a response have arrived, so its body is complete.
 pub(crate) unsafe extern "C" fn response_trailers<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
 ) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within::<F>(envoy, slot, |response| response.trailers()) }
+    unsafe { if_awaited::<F>(envoy, slot, |response| response.trailers()) }
 }
 
-/// Runs a hook of a response. It may run within a hook of the request, because going on with a
-/// request may answer it at once.
+/// Runs a hook of a response that the filter awaits; others go on. It may run inside a hook of the
+/// request: when that hook lets the request go on, a later filter may answer it at once.
 ///
 /// # Safety
 /// `slot` is null, or `filter_new` returned it and the stream `envoy` has not ended.
-unsafe fn within<F: Filter>(
+unsafe fn if_awaited<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
     run: impl FnOnce(&mut Response<'_, F>) -> u32,
@@ -91,7 +91,8 @@ impl<F: Filter> Response<'_, F> {
             self.fail(b"");
             return CONTINUE;
         }
-        // These headers describe the original body. Before trailers, no length is set later.
+        // These headers describe the original body. `body` sets the new length, but if the response
+        // has trailers, it has no `content-length`.
         self.message.set_header(b"content-length", b"");
         self.message.set_header(b"etag", b"");
         self.message.raise_buffer_limit(limit);
@@ -114,7 +115,7 @@ impl<F: Filter> Response<'_, F> {
 
     fn trailers(&mut self) -> u32 {
         if self.slot.response.get() == ResponsePhase::Buffering {
-            // Here Envoy appends only to an existing body.
+            // In the hook for trailers, Envoy appends only to an existing body.
             if self.message.body_size() > 0 {
                 self.change();
             } else {
@@ -131,8 +132,9 @@ impl<F: Filter> Response<'_, F> {
         headers.iter().any(|(name, value)| name == b":status" && value.starts_with(b"2"))
     }
 
-    /// Replaces the whole body by that of the filter, and returns its length. If the filter has
-    /// none, the response fails. `None` if the stream has ended meanwhile.
+    /// Replaces the whole body by the filter's, and returns the new length. The response fails if
+    /// the filter or Envoy could not change it. The result is `None` if the stream has ended
+    /// meanwhile.
     fn change(&mut self) -> Option<usize> {
         self.slot.response.set(ResponsePhase::Untouched);
         let changed = contained(|| {

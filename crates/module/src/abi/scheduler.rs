@@ -11,10 +11,10 @@ use super::callbacks::Callbacks;
 /// and drop it. Once its request has ended it does nothing.
 #[derive(Clone)]
 pub struct Scheduler {
-    /// `None` once the stream has ended. `commit` holds the lock while Envoy queues an event:
-    /// Envoy's object refers to the worker's event loop, which must not be used once Envoy has
-    /// stopped its workers. Each stream ends before that, and takes the object away under this
-    /// lock.
+    /// `None` once the stream has ended: its end takes the object away under this lock. `commit`
+    /// holds the lock while Envoy queues an event, because Envoy's object uses the event loop of
+    /// the worker. Envoy ends all streams before it stops its workers, so no event loop is used
+    /// after that.
     object: Arc<Mutex<Option<Object>>>,
 }
 
@@ -59,8 +59,8 @@ struct Object {
     callbacks: &'static Callbacks,
 }
 
-// SAFETY: any thread may commit and delete the object, if not at the same time: it is behind a
-// lock.
+// SAFETY: any thread may commit an event to the object, or delete it. Only both at the same time is
+// forbidden, and the lock prevents that.
 unsafe impl Send for Object {}
 
 impl Drop for Object {

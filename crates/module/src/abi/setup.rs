@@ -38,7 +38,8 @@ pub struct MetricError {
 
 impl Setup<'_> {
     /// # Safety
-    /// `envoy` is the configuration that the running hook creates, and `Self` ends with the hook.
+    /// `envoy` is the configuration that the running hook creates, and the result is not used after
+    /// the hook.
     pub(super) unsafe fn new(callbacks: &'static Callbacks, envoy: *mut c_void) -> Self {
         Self { callbacks, envoy, hook: PhantomData }
     }

@@ -14,7 +14,7 @@ use super::scheduler::Scheduler;
 use super::setup::{Counter, Gauge, Histogram};
 use super::{Filter, Reply};
 
-/// Which headers: those of the request.
+/// Envoy's number for the headers of the request, where a callback asks which headers are meant.
 const REQUEST: u32 = 0;
 
 /// The attribute `source.address` (Envoy's documentation: "Attributes"): the address of the
@@ -23,11 +23,12 @@ pub(crate) const SOURCE_ADDRESS: u32 = 24;
 /// The attribute `connection.dns_san_peer_certificate`: the first DNS name of the client's
 /// certificate.
 pub(crate) const DNS_SAN_PEER: u32 = 35;
-/// The attribute `connection.uri_san_peer_certificate`: the first URI name.
+/// The attribute `connection.uri_san_peer_certificate`: the first URI name of that certificate.
 pub(crate) const URI_SAN_PEER: u32 = 37;
 
-/// The result of a hook: for headers, Envoy's `FilterHeadersStatus`. Only the methods that use up a
-/// [`Stream`] create it.
+/// The result of a [`Filter`]'s method for requests. `hooks.rs` makes it the status that Envoy
+/// expects of the hook, such as `FilterHeadersStatus`. Only the methods that use up a [`Stream`]
+/// create it.
 #[derive(Debug)]
 #[must_use]
 pub struct Handled(pub(super) Phase);
@@ -37,7 +38,7 @@ pub struct Handled(pub(super) Phase);
 pub(super) enum Phase {
     /// Its headers have not arrived.
     New,
-    /// It waits for a scheduler.
+    /// It waits until [`Scheduler::commit`] is called for it.
     Paused,
     /// It waits for the rest of its body.
     Buffering,
@@ -53,7 +54,8 @@ pub(super) enum ResponsePhase {
     /// It goes on as it is.
     #[default]
     Untouched,
-    /// The filter wants to change its body, of at most so many bytes.
+    /// The filter wants to change its body. Envoy's buffer limit is raised to this many bytes, if
+    /// it is lower.
     Awaited(u64),
     /// Its body is buffered.
     Buffering,
@@ -68,10 +70,11 @@ pub(super) struct Slot<F: Filter> {
     pub(super) filter: *const F,
     pub(super) state: RefCell<F::State>,
     pub(super) phase: Cell<Phase>,
-    /// Whether a hook uses this object, which then frees it if the stream ends meanwhile.
+    /// Whether a hook uses this object. If the stream ends meanwhile, that hook frees the object.
     pub(super) entered: Cell<bool>,
+    /// Whether the stream has ended.
     pub(super) destroyed: Cell<bool>,
-    /// Whether the request has arrived to its end.
+    /// Whether the whole request has arrived.
     pub(super) complete: Cell<bool>,
     /// Whether more than its headers has arrived.
     pub(super) has_body: Cell<bool>,
@@ -81,9 +84,9 @@ pub(super) struct Slot<F: Filter> {
 
 /// A request in a hook of its filter.
 ///
-/// Bytes of Envoy that it returns are borrowed from it, because changing the request frees them. It
-/// is used up by [`Self::proceed`], [`Self::reply`], [`Self::pause`] and [`Self::buffer`]: after
-/// them the stream may have ended.
+/// Its methods return bytes that Envoy owns. These are borrowed from it, because changing the
+/// request frees them. It is used up by [`Self::proceed`], [`Self::reply`], [`Self::pause`] and
+/// [`Self::buffer`]: after them the stream may have ended.
 pub struct Stream<'a, F: Filter> {
     pub(super) message: Message,
     pub(super) slot: &'a Slot<F>,
@@ -95,7 +98,7 @@ impl<F: Filter> fmt::Debug for Stream<'_, F> {
     }
 }
 
-// In all of these: `envoy` is the stream of the running hook, and alive. A `Stream` is created by
+// In each method, `envoy` is the stream of the running hook, and alive: a `Stream` is created by
 // such a hook, cannot leave it (`'a`), cannot be sent to another thread (`*mut`), and is used up by
 // each method that may end the stream.
 impl<F: Filter> Stream<'_, F> {
@@ -105,7 +108,7 @@ impl<F: Filter> Stream<'_, F> {
         self.message.read_headers(headers);
     }
 
-    /// The same, where it need not be fast.
+    /// As [`Self::read_headers`], but returns them: it copies their 2 KiB.
     #[must_use]
     pub fn headers(&self) -> Headers<'_> {
         self.message.headers()
@@ -137,13 +140,15 @@ impl<F: Filter> Stream<'_, F> {
         self.message.replace_body(body) && !self.slot.destroyed.get()
     }
 
-    /// Has [`Filter::response`] change the response, if its status is 2xx. Envoy answers with 500
-    /// if its body has more bytes than the limit.
+    /// Has [`Filter::response`] change the response, if its status is 2xx. Envoy's buffer limit is
+    /// raised to `limit`, if it is lower: Envoy answers with 500 if the response's body has more
+    /// bytes.
     pub fn await_response(&mut self, limit: u64) {
         self.slot.response.set(ResponsePhase::Awaited(limit));
     }
 
-    /// Has Envoy buffer at least this many bytes of a body, before it answers the request with 413.
+    /// Raises Envoy's buffer limit to this many bytes, if it is lower. Envoy answers a request with
+    /// 413 if its body is buffered and exceeds the limit.
     pub fn raise_buffer_limit(&mut self, limit: u64) {
         self.message.raise_buffer_limit(limit);
     }
@@ -160,8 +165,8 @@ impl<F: Filter> Stream<'_, F> {
         [URI_SAN_PEER, DNS_SAN_PEER].map(|attribute| self.attribute(attribute))
     }
 
-    /// The address at the other end of the connection, with its port, whatever headers say; `None`
-    /// before Envoy 1.40, which does not tell it.
+    /// The address at the other end of the connection, with its port, whatever headers say. Before
+    /// Envoy 1.40 it is `None`: those versions do not tell it.
     #[must_use]
     pub fn direct_address(&self) -> Option<&[u8]> {
         let (message, mut value) = (&self.message, Buffer::NULL);
@@ -212,8 +217,8 @@ impl<F: Filter> Stream<'_, F> {
         self.message.set_header(name, b"")
     }
 
-    /// Sets dynamic metadata in `namespace`, for later filters and access logs: 100 ns for each
-    /// entry.
+    /// Sets dynamic metadata in `namespace`, for later filters and access logs. Each entry takes
+    /// 100 ns.
     pub fn set_metadata(&mut self, namespace: &str, entries: &[(&str, &[u8])]) {
         let namespace = Buffer::new(namespace.as_bytes());
         for (key, value) in entries {
@@ -225,7 +230,7 @@ impl<F: Filter> Stream<'_, F> {
         }
     }
 
-    /// Sets a number of dynamic metadata.
+    /// Sets one entry of dynamic metadata, whose value is a number.
     pub fn set_metadata_number(&mut self, namespace: &str, key: &str, value: f64) {
         let Message { callbacks, envoy, .. } = self.message;
         let [namespace, key] = [namespace, key].map(|text| Buffer::new(text.as_bytes()));
@@ -233,7 +238,7 @@ impl<F: Filter> Stream<'_, F> {
         unsafe { (callbacks.set_metadata_number)(envoy, namespace, key, value) };
     }
 
-    /// Sets a boolean of dynamic metadata.
+    /// Sets one entry of dynamic metadata, whose value is a boolean.
     pub fn set_metadata_boolean(&mut self, namespace: &str, key: &str, value: bool) {
         let Message { callbacks, envoy, .. } = self.message;
         let [namespace, key] = [namespace, key].map(|text| Buffer::new(text.as_bytes()));
@@ -241,8 +246,9 @@ impl<F: Filter> Stream<'_, F> {
         unsafe { (callbacks.set_metadata_boolean)(envoy, namespace, key, value) };
     }
 
-    /// Sets all keys of a `google.protobuf.Struct`; others of the namespace may be lost. Returns
-    /// false if this Envoy is too old for it.
+    /// Sets dynamic metadata in `namespace`: all keys of `message`, a serialized
+    /// `google.protobuf.Struct`. Other keys of the namespace may be lost. Returns false if this
+    /// Envoy is too old for it.
     pub fn set_metadata_struct(&mut self, namespace: &str, message: &[u8]) -> bool {
         let Message { callbacks, envoy, .. } = self.message;
         let [namespace, message] = [namespace.as_bytes(), message].map(Buffer::new);
@@ -290,8 +296,8 @@ impl<F: Filter> Stream<'_, F> {
         Handled(Phase::Allowed)
     }
 
-    /// Keeps the request until [`Scheduler::commit`]. Of its body no more is let in than fits the
-    /// buffers. If nobody commits, only Envoy's timeouts end it.
+    /// Keeps the request until [`Scheduler::commit`]. Meanwhile Envoy takes in no more of its body
+    /// than fits the buffers. If nobody commits, only Envoy's timeouts end it.
     pub fn pause(self) -> Handled {
         Handled(Phase::Paused)
     }
@@ -305,12 +311,12 @@ impl<F: Filter> Stream<'_, F> {
     /// Answers the request with a local reply. If a header's value has a line break or a zero byte,
     /// the answer is [`Reply::FAILURE`].
     ///
-    /// Envoy answers a gRPC request with 200 and the header `grpc-status`, which its own filters
-    /// derive from the HTTP status. In a module's reply it is 0, which is "OK", unless the reply
-    /// has that header.
+    /// Envoy turns a local reply to a gRPC request into a 200 with the header `grpc-status`. For
+    /// its own filters, Envoy derives this header from the HTTP status. For a module it would be
+    /// 0, which is "OK": so this function adds the header to the reply.
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
         if self.slot.destroyed.get() {
-            // A setter has ended it, as when Envoy buffers more than it may.
+            // A setter has ended the stream, such as one that exceeded Envoy's buffer limit.
             return Handled(Phase::Replied);
         }
         let is_valid = reply.headers.iter().all(|(_, value)| is_valid_value(value));
@@ -320,7 +326,7 @@ impl<F: Filter> Stream<'_, F> {
         if is_grpc(&self.headers()) {
             headers.push(Pair::new(b"grpc-status", grpc_status(reply.status)));
         }
-        // Before the call, in which the stream may end.
+        // These are set before the call, because the stream may end in it.
         self.slot.phase.set(Phase::Replied);
         self.slot.response.set(ResponsePhase::Untouched);
         let Message { callbacks, envoy, .. } = self.message;
@@ -351,8 +357,8 @@ fn is_grpc(headers: &Headers<'_>) -> bool {
         .is_some_and(|suffix| matches!(suffix.first(), None | Some(b'+')))
 }
 
-/// The gRPC status for an HTTP status, as the sidecar has it (`Reason::grpc_status`). A test sends
-/// the same calls to both.
+/// The gRPC status for an HTTP status. It is the one that the sidecar sends
+/// (`Reason::grpc_status`): a test sends the same calls to the sidecar and to the module.
 fn grpc_status(http: u16) -> &'static [u8] {
     match http {
         400 => b"3",
@@ -384,7 +390,8 @@ pub(super) struct Tagged<R> {
     pub(super) route: R,
 }
 
-/// Its address differs between libraries. Atomic, so that it is not merged with another constant.
+/// The address of this variable is the tag: it differs between libraries. The variable is atomic,
+/// so that it is not merged with another constant.
 static TAG: AtomicU8 = AtomicU8::new(0);
 
 impl<R> Tagged<R> {
@@ -399,8 +406,9 @@ impl<R> Tagged<R> {
         if config.is_null() {
             return Route::None;
         }
-        // SAFETY: no interface says that there is an address to read in the object of another
-        // library. All known SDKs return a heap object of at least one pointer.
+        // SAFETY: an object of ours starts with an address. Envoy's interface does not promise that
+        // the object of another library is large enough to read one from it. But all known SDKs
+        // return a heap object of at least one pointer.
         let tag = unsafe { config.cast::<*const AtomicU8>().read_unaligned() };
         if !ptr::eq(tag, &raw const TAG) {
             return Route::Foreign;
