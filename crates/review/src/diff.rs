@@ -30,8 +30,8 @@ use crate::settings::{self, SettingChange};
 /// The maximum number of kinds of requests that are compared for one kind of callers.
 const MAX_POINTS: u32 = 50_000_000;
 
-/// How many more exceptions an exact description may have than a description that includes
-/// unchanged requests.
+/// An exact description is used if it is at most this much longer than a wider description. The
+/// wider description includes requests whose answer does not change. [`length`] measures both.
 const MAX_MORE_EXCEPTIONS: usize = 2;
 
 /// The meaning of a change of a policy.
@@ -85,7 +85,7 @@ pub struct Cause {
     pub rule: String,
     /// Whether it is a `deny` rule.
     pub denies: bool,
-    /// Whether the new policy has it.
+    /// Whether it is a rule of the new policy, and not of the old policy.
     pub is_new: bool,
     /// Its place in that policy, as `file:line:column`.
     pub at: String,
@@ -142,8 +142,8 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     Ok(Diff { conditions, changes, settings: settings::changes(old, new) })
 }
 
-/// The named conditions of both policies with different texts. One that only contains another is
-/// left out if its own text is the same.
+/// The named conditions that have different texts in the two policies. A condition with the same
+/// text in both is left out, even if it refers to a condition that changed.
 fn changed_conditions(old: &Policy, new: &Policy) -> Vec<ConditionChange> {
     let old_texts: HashMap<&str, &str> =
         old.conditions.iter().map(|(name, condition)| (&**name, &*condition.text)).collect();
@@ -208,9 +208,9 @@ fn find_differences(
     let [method_count, host_count, cell_count] =
         [methods.len() + 1, hosts.representatives().count(), cells.len()]
             .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    let points =
-        method_count.checked_mul(host_count).and_then(|points| points.checked_mul(cell_count));
-    if points.is_none_or(|points| points > MAX_POINTS) {
+    let point_count =
+        method_count.checked_mul(host_count).and_then(|count| count.checked_mul(cell_count));
+    if point_count.is_none_or(|count| count > MAX_POINTS) {
         return Err(TooComplex);
     }
     let dimensions = Dimensions {
@@ -242,6 +242,7 @@ fn find_differences(
             }
         }
     }
+    // The answers that do not depend on attributes.
     let everyone = evaluated.remove(&Vec::new()).unwrap_or_default();
     let mut differences = Vec::new();
     let describer = Describer { compared: &compared, scopes: &scopes, dimensions: &dimensions };
@@ -279,8 +280,8 @@ impl EvaluatedPoints {
         }
     }
 
-    /// The points that the new policy always answers like a granted or revoked point. If the
-    /// attributes do not matter to a point, it has the answer for everyone.
+    /// The points that the new policy always allows (if granted) or always denies (if revoked). A
+    /// point that was not evaluated with these attributes has the answer for `everyone`.
     fn same_answer(&self, direction: Direction, everyone: &Self) -> RoaringBitmap {
         match direction {
             Direction::Granted => &self.allowed | (&everyone.allowed - &self.evaluated),
@@ -350,8 +351,8 @@ struct Describer<'c, 'p> {
 }
 
 impl<'c, 'p> Describer<'c, 'p> {
-    /// Describes `points`: the rule that matches most points comes first. Points with the
-    /// `same_answer` are included if they make a description shorter.
+    /// Describes `points` with one rule after another, first the rule that matches most of them. A
+    /// description includes other points with the `same_answer` if that makes it much shorter.
     fn describe(
         &self,
         direction: Direction,
@@ -433,6 +434,7 @@ impl CallerRule<'_> {
         self.changed && (self.is_new == is_granted) == (self.effect == Effect::Allow)
     }
 
+    /// Whether a caller whose token has these attributes can have this rule.
     fn is_possible_with(&self, attributes: &[usize]) -> bool {
         self.everyone || attributes.iter().any(|attribute| self.attributes.contains(attribute))
     }
@@ -479,8 +481,9 @@ impl Changes {
             }
         }
         for key in order {
-            // Each list has alternatives, and callers need one of each list. Single attributes of
-            // the same kinds of callers share a list; a pair of attributes makes two lists.
+            // For each set of kinds: lists of attributes. A caller needs one attribute of each
+            // list. If a single attribute is enough, it is an alternative in the only list. If two
+            // attributes are needed together, each has its own list.
             let mut needs_by_kinds: Vec<(BTreeSet<usize>, Vec<Vec<usize>>)> = Vec::new();
             for (attributes, kinds) in kinds_by_key.remove(&key).into_iter().flatten() {
                 let same_kinds = needs_by_kinds.iter_mut().find(|(same_kinds, needs)| {

@@ -15,8 +15,9 @@ use crate::worlds::{World, worlds};
 pub(crate) struct Conditions {
     conditions: Vec<InternedCondition>,
     numbers: HashMap<String, usize>,
-    /// The numbers of conditions by address: each is asked for many times. The condition is kept,
-    /// so that no other gets its address.
+    /// The numbers of conditions, by the address of their expression. This is a cache, because the
+    /// number of a condition is needed many times. It keeps each expression alive, so that no other
+    /// expression can get the same address.
     numbers_by_address: HashMap<*const Expression, (usize, Arc<Expression>)>,
     /// The variables of all of them.
     attributes: BTreeSet<Attribute>,
@@ -26,7 +27,9 @@ pub(crate) struct Conditions {
 struct InternedCondition {
     expression: Expression,
     text: String,
+    /// Whether it reads a placeholder of a path.
     in_path: bool,
+    /// Whether it reads a placeholder of a host.
     in_host: bool,
 }
 
@@ -34,7 +37,7 @@ struct InternedCondition {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangedVariables(pub(crate) Vec<Attribute>);
 
-/// The placeholders of a rule that matches.
+/// The segments of the path and the labels of the host that a rule's placeholders stand for.
 pub(crate) struct Places {
     pub(crate) path: PlaceholderIndices,
     pub(crate) host: PlaceholderIndices,
@@ -47,7 +50,8 @@ impl Conditions {
         if let Some((number, _)) = self.numbers_by_address.get(&address) {
             return *number;
         }
-        // Another policy may mean something else by a name in the text as written.
+        // This text has the meaning of each named condition in place of its name. In the text as
+        // written, the same name may mean something else in the other policy.
         let expression = Expression::clone(&condition.expression);
         let text = expression.to_string();
         let number = self.intern(expression, text);
@@ -70,7 +74,7 @@ impl Conditions {
         number
     }
 
-    /// Whether any of all conditions reads this variable.
+    /// Whether any condition reads this variable.
     pub(crate) fn read(&self, attribute: &Attribute) -> bool {
         self.attributes.contains(attribute)
     }
@@ -87,8 +91,9 @@ impl Conditions {
         self.numbered(numbers).any(|condition| condition.in_host)
     }
 
-    /// The same conditions, for the rule with these placeholders. `changed` has the variables with
-    /// other values, if it is a rule of the new policy.
+    /// The numbers of the same conditions, with the places of a rule's placeholders instead of
+    /// their names. For a rule of the new policy, `changed` has the variables with other values
+    /// than under the old policy; they become variables of their own.
     pub(crate) fn at(
         &mut self,
         numbers: &[usize],
@@ -133,7 +138,8 @@ impl Conditions {
         self.intern(renamed, text)
     }
 
-    /// The texts of conditions. Those that differ only in the places of placeholders have these.
+    /// The texts of conditions. If several have the same text, each also names the places of its
+    /// placeholders.
     pub(crate) fn texts(&self, numbers: &[usize]) -> Vec<String> {
         let conditions: Vec<&InternedCondition> = self.numbered(numbers).collect();
         let texts = conditions.iter().map(|InternedCondition { expression, text, .. }| {
@@ -164,12 +170,14 @@ impl Conditions {
     }
 }
 
-/// A variable of its own: no policy can name it.
+/// The variable for the value of an attribute under the new policy. It is a header with a name that
+/// no policy can contain.
 fn under_new_policy(attribute: &Attribute) -> Attribute {
     Attribute::Header(format!("{attribute} under the new policy").into())
 }
 
-/// A placeholder by its place, so that two rules that name the same segment share a variable.
+/// Replaces the name of a placeholder by its place. Two rules with different names for the same
+/// segment then share a variable. `None` if the part itself reads no placeholder.
 fn placed(part: &Expression, places: &Places) -> Option<Expression> {
     match part {
         Expression::Attribute(attribute) => {
