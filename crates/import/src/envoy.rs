@@ -63,7 +63,7 @@ struct Chain<'n> {
     listener_filters: Vec<View<'n>>,
 }
 
-/// The surroundings of a value.
+/// What is around a value: its listener, and the filters of that listener.
 #[derive(Clone, Default)]
 struct Around<'n> {
     /// The name of the listener.
@@ -184,7 +184,8 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     }
 }
 
-/// Keeps the first filter of each kind that authenticates callers.
+/// Removes each active filter that authenticates callers, except the first of its kind. All other
+/// filters stay.
 fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
     let mut kinds = Vec::new();
     filters.retain(|filter| match filter.kind {
@@ -212,8 +213,8 @@ fn note_http(filter: &Filter<'_>, original: &mut Original) {
     }
 }
 
-/// Reads a filter list that replaces `http_filters` for upgrades. No rule depends on an upgrade, so
-/// if the list may deny requests, nothing can be allowed.
+/// Reads a filter list that replaces `http_filters` for upgrades. A rule cannot depend on upgrades.
+/// So nothing can be allowed if the list has a filter of a kind that is imported.
 fn read_upgrade(list: &View<'_>, original: &mut Original) {
     let views = list.one_or_more();
     let (imported, ignored): (Vec<Filter<'_>>, Vec<_>) =
@@ -229,7 +230,7 @@ fn read_upgrade(list: &View<'_>, original: &mut Original) {
     ignored.iter().for_each(|filter| note_http(filter, original));
 }
 
-/// For a filter that may deny requests or connections.
+/// The message for a filter that is not imported, but may deny requests or connections.
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// The kinds of filters that are imported.
@@ -249,8 +250,9 @@ struct Filter<'n> {
     is_disabled: bool,
 }
 
-/// Parts of the types of filters that are imported, or that may contain such a filter.
+/// Parts of the types of filters that are imported.
 const IMPORTED: [&str; 3] = ["rbac", "jwt_authn", "basic_auth"];
+/// Parts of the types of filters that are imported, or that may contain such a filter.
 const MAY_BE_IMPORTED: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
 
 /// Parts of the types of filters that are, or may contain, an RBAC filter.
@@ -291,7 +293,7 @@ impl<'n> Filter<'n> {
 
     /// Whether it has one of these types, but in a form that cannot be read.
     fn is_in_other_form(&self, names: &[&str]) -> bool {
-        // With a type, the name may be any text.
+        // If there is a type, the name says nothing: it may be any text.
         let is_named = || self.view.text_of("name").is_some_and(|name| contains_any(name, names));
         self.kind.is_none()
             && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())

@@ -42,16 +42,16 @@ impl PathSet {
         Self::inexact(None, false, message)
     }
 
-    /// Exactly these patterns if the matcher's text is canonical, and has a single spelling,
-    /// without percent-encoded variants. Otherwise the patterns approximate it.
+    /// The patterns of a matcher's text. They are exact if the text is canonical and has a single
+    /// spelling: no percent-encoding means the same. Otherwise they are an approximation.
     fn exactly_if(is_canonical: bool, patterns: Vec<Pattern>) -> Self {
-        let has_single_spelling =
+        let is_unambiguous =
             patterns.iter().flat_map(|pattern| &pattern.segments).all(|segment| match segment {
                 Segment::Literal(text) => has_single_spelling(text),
                 Segment::Glob(glob) => glob.0.iter().all(|piece| has_single_spelling(piece)),
                 Segment::Any(_) | Segment::User | Segment::UserId(_) => true,
             });
-        if is_canonical && has_single_spelling {
+        if is_canonical && is_unambiguous {
             return Self::exactly(patterns);
         }
         Self::inexact(Some(patterns), true, AMBIGUOUS)
@@ -167,7 +167,7 @@ fn template(text: &str) -> Option<PathSet> {
         } else if !is_template_literal(end) || !is_last {
             return None;
         } else if end.starts_with(|first: char| first.is_ascii_hexdigit()) {
-            // To Envoy, `A9` may be the end of `%C3%A9`; a glob does not split a triplet.
+            // To Envoy, `A9` may be the end of `%C3%A9`. A glob does not split `%A9`.
             segments.push(any_segment());
             is_acceptable = false;
         } else if is_canonical(&format!("/x{end}")) {

@@ -1,7 +1,8 @@
 //! Ranges of whole numbers as regular expressions.
 
-/// The texts that Envoy reads as a number from `from` to before `until` (`absl::SimpleAtoi`: with a
-/// sign and leading zeros); `None` if there are none.
+/// A regular expression for the texts that Envoy reads as a number from `from` to before `until`;
+/// `None` if there is no such number. Envoy uses `absl::SimpleAtoi`, which accepts a sign and
+/// leading zeros.
 pub(crate) fn regex(from: i64, until: i64) -> Option<String> {
     let last = until.checked_sub(1).filter(|last| from <= *last)?;
     let mut forms = Vec::new();
@@ -32,20 +33,21 @@ fn between(first: u64, last: u64) -> Vec<String> {
     }
 }
 
-/// The end of the largest block from `start` that ends at `last` or before: all numbers with the
-/// same first digits, then one digit of a range, then any digits.
+/// The end of the largest block that begins at `start` and does not go beyond `last`. The numbers
+/// of a block have the same first digits, then one digit of a range, then any digits.
 fn block_end(start: u64, last: u64) -> u64 {
     let (mut end, mut unit) = (start, 1_u64);
     // `start` is a multiple of `unit`, and the block counts in units.
     loop {
         let digit = start / unit % 10;
         let room = (last - start).saturating_add(1) / unit;
-        // A number with fewer digits is in another block.
+        // The digit goes up to 9 at most.
         let steps = room.min(10 - digit);
         if steps == 0 {
             return end;
         }
         end = start + (steps * unit - 1);
+        // A block has only numbers of the same length, so `0` does not begin a block beyond `9`.
         match unit.checked_mul(10) {
             Some(next) if digit == 0 && steps == 10 && start > 0 => unit = next,
             _ => return end,
@@ -53,7 +55,7 @@ fn block_end(start: u64, last: u64) -> u64 {
     }
 }
 
-/// The numbers of a block.
+/// A regular expression for the numbers of a block.
 fn block(start: u64, stop: u64) -> String {
     let (start, stop) = (start.to_string(), stop.to_string());
     let (mut regex, mut any) = (String::new(), 0);

@@ -84,11 +84,11 @@ fn alternatives(remaining: &mut &str) -> Option<Vec<Vec<Token>>> {
 }
 
 fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
-    let (tokens, rest) = match tokens.split_last() {
+    let (tokens, has_rest) = match tokens.split_last() {
         Some((Token::Rest, before)) => (before, true),
         _ => (tokens, false),
     };
-    // The path must have a single spelling, with a letter in place of each `[^/]+`.
+    // The path must have a single spelling. To check that, a letter replaces each `[^/]+`.
     let text: Option<String> = tokens
         .iter()
         .map(|token| match token {
@@ -112,15 +112,15 @@ fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
             Segment::Literal(text?.into())
         });
     }
-    if !rest {
-        return Some(vec![Pattern { absolute: true, segments, open_ended: rest }]);
+    if !has_rest {
+        return Some(vec![Pattern { absolute: true, segments, open_ended: has_rest }]);
     }
     match segments.pop()? {
         Segment::Literal(start) => Some(spelling::starting(&segments, &start)),
         // `[^/]+.*`: any segment and all paths below it.
         segment => {
             segments.push(segment);
-            Some(vec![Pattern { absolute: true, segments, open_ended: rest }])
+            Some(vec![Pattern { absolute: true, segments, open_ended: has_rest }])
         }
     }
 }

@@ -11,7 +11,8 @@ use crate::note::Effect;
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);
 
 /// The issuer and the audiences of a provider. `options` has the audiences for a provider without
-/// any. Fails if the provider has fields other than `known`, or an issuer that was read before.
+/// any. Fails if the issuer or all audiences are missing, if another provider has the same issuer,
+/// or if there are fields other than `known`.
 pub(crate) fn issuer_and_audiences<'n>(
     provider: &View<'n>,
     known: &str,
@@ -42,17 +43,18 @@ pub(crate) fn issuer_and_audiences<'n>(
     Ok((issuer.to_owned(), audiences))
 }
 
-/// Checks that the provider reads tokens from `Authorization: Bearer`, and notes other places.
+/// Checks that the provider reads tokens from `Authorization: Bearer`, and notes other places. The
+/// field `prefix_key` of a place has the text before the token.
 pub(crate) fn check_token_places<'n>(
     provider: &View<'n>,
-    prefix: &str,
+    prefix_key: &str,
     original: &mut Original,
 ) -> Result<(), Unaccepted<'n>> {
     let places =
         ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key)).concat();
     let (authorization, elsewhere): (Vec<_>, Vec<_>) = places.into_iter().partition(|header| {
         header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
-            && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
+            && header.text_of(prefix_key).is_some_and(|prefix| prefix.trim_end() == "Bearer")
     });
     original.sources.tokens_may_be_elsewhere |= !elsewhere.is_empty();
     if !elsewhere.is_empty() && authorization.is_empty() {

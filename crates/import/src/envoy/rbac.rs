@@ -177,7 +177,7 @@ impl Reader<'_> {
         if let Some(unknown) = range.unknown_fields("address_prefix prefix_len") {
             return unknown;
         }
-        // Without a length, all addresses.
+        // Without a length, the range has all addresses.
         let length = range.get("prefix_len");
         let length = length
             .as_ref()
@@ -244,8 +244,9 @@ impl Reader<'_> {
         if is_inverted { expr.negated() } else { expr }
     }
 
-    /// The users of `basic_auth`, if it writes their names to this header. Unless that filter ran
-    /// before, the client controls the header.
+    /// The index of the `basic_auth` source, if its filter writes the name of the user to this
+    /// header. `None` if that filter did not run before this one: then the client controls the
+    /// header.
     fn user_source(&self, name: &str) -> Option<usize> {
         self.sources.all.iter().position(|source| match &source.kind {
             Kind::Basic { header, .. } => {
@@ -280,7 +281,8 @@ impl Reader<'_> {
         inverted(metadata, "invert", expr)
     }
 
-    /// Claims. `jwt_authn` writes them to the provider's `payload_in_metadata`.
+    /// A condition on claims. `jwt_authn` writes the claims of a token to the metadata, under the
+    /// key in `payload_in_metadata` of the provider.
     fn claims(&self, metadata: &View<'_>) -> Expr {
         let path = metadata.list("path");
         if let Some(unknown) = path.iter().find_map(|segment| segment.unknown_fields("key")) {
@@ -364,7 +366,7 @@ fn header_test(key: &str, value: &View<'_>, boolean: Option<bool>) -> Option<Hea
             Some(HeaderTest::Range(start?, end?))
         }
         key => match text_matcher::field(key.strip_suffix("_match")?, value)? {
-            // Envoy takes no text for any.
+            // To Envoy, an empty text here matches any value.
             Matcher::Exact(text) if text.is_empty() => None,
             matcher => Some(HeaderTest::Text(matcher, false)),
         },

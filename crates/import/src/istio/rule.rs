@@ -18,7 +18,7 @@ const LIST_EXPECTED: &str = "a list is expected here";
 /// The condition of a rule: an item of `from`, an item of `to`, and all items of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     if !rule.is_mapping() {
-        // Not a rule without conditions: that is `{}`.
+        // A rule without conditions is `{}`, so this is not one.
         return rule.inexpressible("a rule is expected here");
     }
     let reader = Reader { options, sources };
@@ -27,7 +27,7 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
         match items(rule, list) {
             Ok(items) if items.is_empty() => {}
             Ok(items) => {
-                conditions.push(Expr::any(items.iter().map(|item| reader.peer(item, inner))));
+                conditions.push(Expr::any(items.iter().map(|item| reader.from_or_to(item, inner))));
             }
             Err(wrong) => conditions.push(wrong),
         }
@@ -40,8 +40,8 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
     Expr::All(conditions)
 }
 
-/// The items of a list under a key. An error for any other value: an absent list is no condition,
-/// so it would allow more.
+/// The items of the list under a key; none if the key is absent. Any other value is an error. It
+/// must not be read like an absent list, which is no condition: that would allow more.
 pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Expr> {
     match view.get(key) {
         None => Ok(Vec::new()),
@@ -57,7 +57,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     /// An item of `from` or `to`: all fields of its `source` or `operation` hold.
-    fn peer(&self, item: &View<'_>, inner: &str) -> Expr {
+    fn from_or_to(&self, item: &View<'_>, inner: &str) -> Expr {
         let Some(fields) = item.get(inner).filter(View::is_mapping) else {
             return item.inexpressible(format!("`{inner}` is expected here"));
         };
@@ -68,8 +68,8 @@ impl Reader<'_> {
         Expr::all(item.unknown_fields(inner).into_iter().chain([Expr::all(fields)]))
     }
 
-    /// An item of `when`: one of `values` and none of `notValues`. Istio refuses an item without
-    /// both.
+    /// An item of `when`: one of `values` and none of `notValues`. Istio refuses an item with
+    /// neither of these lists.
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
         let mut conditions = Vec::new();
@@ -131,7 +131,8 @@ impl Reader<'_> {
         address::condition(item, address, address::split(text), self.sources, self.options)
     }
 
-    /// `[name]`: the value of a header, or `*` if it is there.
+    /// A condition on a header; `name` is `[HEADER]`. The header has the value `text`; `*` matches
+    /// any value.
     fn header(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
         let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let Some(name) = inner.filter(|name| !name.is_empty()).map(str::to_ascii_lowercase) else {
@@ -148,16 +149,17 @@ impl Reader<'_> {
         header::condition(item, &name, &wanted, self.sources)
     }
 
-    /// `ISSUER/SUBJECT`, separated by the last slash. The issuer may be `*`; the subject may end in
-    /// `*`, or begin with it for any issuer.
+    /// `ISSUER/SUBJECT`, separated by the last slash. Each may be `*`. If the issuer is not `*`,
+    /// the subject may also be `START*`. A text without a slash is `*END`: the end of a subject, of
+    /// any issuer.
     fn request_principal(&self, item: &View<'_>, text: &str) -> Expr {
         if text == "*" {
             return self.sources.any_token(item);
         }
         let (issuer, subject) = text.rsplit_once('/').unwrap_or(("*", text));
         let is_pattern = match text.contains('/') {
-            true => issuer != "*" && is_start(subject),
-            false => is_end(subject),
+            true => issuer != "*" && is_prefix_pattern(subject),
+            false => is_suffix_pattern(subject),
         };
         let is_whole = text.contains('/') && (subject == "*" || !subject.contains('*'));
         if (issuer != "*" && issuer.contains('*')) || !(is_whole || is_pattern) {
@@ -184,8 +186,8 @@ impl Reader<'_> {
         }))
     }
 
-    /// `[name]`, or `[outer][inner]` for a nested claim, in a token of any issuer: the text, or an
-    /// item of the list.
+    /// A condition on a claim in a token of any issuer; `name` is `[CLAIM]`, or `[OUTER][INNER]`
+    /// for a nested claim. The claim is this text, or a list with this text.
     fn claim(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
         let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let path: Vec<&str> = inner.unwrap_or_default().split("][").collect();
@@ -217,7 +219,7 @@ impl Reader<'_> {
         self.other_claim(item, &path, &pattern, &sources)
     }
 
-    /// A claim that is not that of the groups, or a pattern.
+    /// A condition on a claim, if it is not the claim with the groups, or if the text is a pattern.
     fn other_claim(
         &self,
         item: &View<'_>,
@@ -229,7 +231,7 @@ impl Reader<'_> {
             return item.inexpressible("the words of another claim than that of the groups");
         }
         let claim = when::claim(path);
-        // Istio's `*` is a text that is not empty.
+        // Istio's `*` matches any text that is not empty.
         let not_empty = Matcher::Regex(".+".to_owned());
         let pattern = if *pattern == Matcher::Any { &not_empty } else { pattern };
         let is_exact = matches!(pattern, Matcher::Exact(_));
@@ -252,14 +254,15 @@ impl Reader<'_> {
         if is_exact {
             return any;
         }
-        // Negated, it cannot be computed for lists.
+        // For a list, the negation of a pattern cannot be computed.
         let message = "whether no claim matches a pattern cannot be expressed";
         let note = item.note(Effect::Same, message);
         let (under, over) = (Box::new(any), Box::new(Expr::always()));
         Expr::Between { under, over, note, allow_wider_helps: false }
     }
 
-    /// The audience of a token. For Istio, an audience among several is none.
+    /// A condition on the audience of a token. It is approximated, because versions of Istio differ
+    /// about tokens with several audiences.
     fn audience(&self, item: &View<'_>, text: &str) -> Expr {
         let sources = self.sources.indices_of_issuers(|_| true);
         if sources.is_empty() {
@@ -284,12 +287,12 @@ impl Reader<'_> {
 }
 
 /// Whether it is a text and then `*`.
-fn is_start(text: &str) -> bool {
+fn is_prefix_pattern(text: &str) -> bool {
     text.strip_suffix('*').is_some_and(|text| !text.is_empty() && !text.contains('*'))
 }
 
 /// Whether it is `*` and then a text.
-fn is_end(text: &str) -> bool {
+fn is_suffix_pattern(text: &str) -> bool {
     text.strip_prefix('*').is_some_and(|text| !text.is_empty() && !text.contains('*'))
 }
 
