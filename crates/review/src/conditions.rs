@@ -77,7 +77,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Whether it is granted or revoked, if the answers differ.
+    /// Whether the request is granted or revoked. Only meaningful if the policies differ.
     pub(crate) const fn direction(&self) -> Direction {
         match self.allowed {
             [_, true] => Direction::Granted,
@@ -90,12 +90,14 @@ impl Answer {
     }
 }
 
-/// The answers without attributes, with each attribute that has an effect, and with each pair for
-/// which the policies differ although no answer for fewer attributes shows it.
+/// The answers for callers without attributes, with each attribute that has an effect, and with
+/// some pairs of attributes. A pair is included if the policies differ for it, and no answer for
+/// fewer attributes shows the same difference.
 ///
-/// Pairs are enough. If the policies differ for a set of attributes, one policy allows the request
-/// because of one attribute in the set. The other policy has no such `allow` rule, or denies the
-/// request because of a second attribute in the set.
+/// Larger sets are not needed. If the policies differ for a set of attributes, one policy allows
+/// the request because of one attribute in the set. The other policy does not: either it has no
+/// `allow` rule for this attribute, or it denies the request because of a second attribute in the
+/// set.
 pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     let mut attributes = BTreeSet::new();
     for holders in [&old.allow, &old.deny, &new.allow, &new.deny] {
@@ -107,7 +109,7 @@ pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     for (index, first) in attributes.iter().enumerate() {
         for (other, second) in attributes.iter().enumerate().skip(index + 1) {
             let pair = Answer::new(vec![*first, *second], old, new);
-            // By the answers without attributes, and with one of the two.
+            // Whether the answer without attributes, or with one of the two, shows the same.
             let is_implied = [0, index + 1, other + 1].into_iter().any(|place| {
                 answers.get(place).is_some_and(|answer| answer.allowed == pair.allowed)
             });

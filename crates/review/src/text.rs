@@ -154,7 +154,8 @@ impl Display for SettingChange {
     }
 }
 
-/// The role `a`, or the roles `a` or `b`, or the group `c`.
+/// The attributes as alternatives, roles first: a text such as "the roles `a` or `b` or the group
+/// `c`".
 fn any_of(attributes: &[Attribute]) -> String {
     let (mut roles, mut groups) = (Vec::new(), Vec::new());
     for attribute in attributes {

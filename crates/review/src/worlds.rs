@@ -1,10 +1,11 @@
-//! The worlds that conditions distinguish: which of them can be true, false, or without a value at
-//! the same time.
+//! The worlds that conditions distinguish. In a world, each condition is true, false, or without a
+//! value. Only combinations of these that may occur are worlds.
 //!
 //! An *atom* is a part of a condition that `&&`, `||`, `!` and `?:` join. Most compare one *term*,
-//! such as a header or a claim, with constants. A few representatives of all values of the term
-//! stand for every combination of truths that its atoms can have. Other atoms are *free*: they may
-//! have any truth. Terms are independent of each other, so there are never too few worlds.
+//! such as a header or a claim, with constants. A few values of the term are enough as
+//! representatives: they give every combination of truths that its atoms can have. Other atoms are
+//! *free*: they may have any truth. Terms are treated as independent of each other, except that
+//! only objects have members. So some worlds may be impossible, but none is missing.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,17 +13,18 @@ use condition::{Attribute, CachedPart, Comparison, Constant, Expression, Inputs}
 
 use crate::representatives::{Constants, State, Universe, states};
 
-/// The maximum number of worlds that are looked at for the conditions of some rules that match a
-/// request.
+/// The maximum number of combinations of classes of terms that are evaluated for a [`Group`].
 const MAX_CASES: usize = 1 << 12;
 
-/// The maximum number of these that differ in the truth of a condition.
+/// The maximum number of worlds. Two worlds differ in the truth of a condition.
 const MAX_WORLDS: usize = 1 << 9;
 
-/// The maximum number of atoms of a term whose truths are independent of each other.
+/// The maximum number of atoms of a term without representatives, where each atom may have any
+/// truth.
 const MAX_INDEPENDENT: usize = 8;
 
-/// Whether conditions are true in a world, in their order; `None` is "cannot be computed".
+/// The truths of conditions (or of atoms) in a world, in their order. `None` is "cannot be
+/// computed".
 pub(crate) type World = Vec<Option<bool>>;
 
 /// A condition, in terms of its atoms.
@@ -35,7 +37,7 @@ enum Formula {
     If(Box<[Self; 3]>),
 }
 
-/// The places of a term in its atoms: its value, and whether it is there.
+/// In its atoms, a term is replaced by these: its value, and whether it is there.
 const VALUE: Expression = Expression::Cached(0);
 const PRESENCE: Expression = Expression::Cached(1);
 
@@ -56,7 +58,8 @@ struct Class {
     truths: World,
     /// Whether it is an object, so that it can have members.
     is_object: bool,
-    /// Whether these may be values of a member although the value with this member is no object.
+    /// Whether neither the value nor its presence can be computed, as for a member of a value that
+    /// is no object.
     is_orphan: bool,
 }
 
@@ -172,7 +175,8 @@ fn classes(term: &Term) -> Option<Vec<Class>> {
                 .flat_map(|world| truths.iter().map(|truth| [&**world, &[*truth]].concat()))
                 .collect();
         }
-        // Nothing is known about the value: it may be an object, or a member of none.
+        // Nothing is known about the value, so it may be an object. If no atom can be computed, it
+        // may also be a member of a value that is no object.
         let classes = all.into_iter().map(|truths| {
             let is_orphan = truths.iter().all(Option::is_none);
             Class { truths, is_object: true, is_orphan }
@@ -194,7 +198,7 @@ fn classes(term: &Term) -> Option<Vec<Class>> {
 }
 
 impl Formula {
-    /// The truth (CEL: *Logical Operators*), given those of all atoms.
+    /// The truth, given those of all atoms. Errors are combined as in CEL (*Logical Operators*).
     fn truth(&self, atoms: &[Option<bool>]) -> Option<bool> {
         match self {
             Self::Known(truth) => Some(*truth),
@@ -269,7 +273,7 @@ impl Terms {
                 term
             }
             None => {
-                let is_certain = match expression {
+                let is_computable = match expression {
                     Expression::IsClaim(..) => true,
                     Expression::In(item, list) => {
                         matches!(**item, Expression::Constant(_))
@@ -280,7 +284,7 @@ impl Terms {
                     }
                     _ => false,
                 };
-                let universe = if is_certain { Universe::Truth } else { Universe::Any };
+                let universe = if is_computable { Universe::Truth } else { Universe::Any };
                 let atoms = vec![(next, VALUE)];
                 self.terms.push(Term {
                     expression: None,
@@ -343,8 +347,8 @@ impl Terms {
         })
     }
 
-    /// The number of a term. `add` adds the constants it is compared with; it is false if a
-    /// constant has no representatives.
+    /// The number of a term. `add` adds the constants that the term is compared with. It returns
+    /// false if a constant has no representatives.
     fn term(
         &mut self,
         expression: &Expression,
