@@ -13,7 +13,8 @@ use crate::when::{Doubt, When, quoted};
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderMatch {
     pub(crate) test: HeaderTest,
-    /// `invert_match`: of a header that is there, but for [`HeaderTest::Present`].
+    /// `invert_match`: the test must not hold. Except for [`HeaderTest::Present`], the header must
+    /// still be there.
     pub(crate) is_inverted: bool,
     /// `treat_missing_header_as_empty`
     pub(crate) is_empty_if_missing: bool,
@@ -21,11 +22,11 @@ pub(crate) struct HeaderMatch {
 
 #[derive(Clone, Debug)]
 pub(crate) enum HeaderTest {
-    /// Whether it is there, or is not.
+    /// The header must be there (`true`), or must not be there (`false`).
     Present(bool),
     /// Its value, and whether case is ignored.
     Text(Matcher, bool),
-    /// A whole number from the first to before the second.
+    /// The value is a whole number: at least the first, and less than the second.
     Range(i64, i64),
 }
 
@@ -37,13 +38,13 @@ pub(crate) fn condition(
     sources: &Sources,
 ) -> Expr {
     if sources.sets_header(name) {
-        // Without that filter, a client could choose it.
+        // Without that filter, a client could choose the header's value.
         return view.inexpressible("a filter that is not imported sets this header");
     }
     let HeaderMatch { test, is_inverted, is_empty_if_missing } = header;
     let is_there = When::Test(format!("{} in request.headers", quoted(name)));
     let value = format!("request.headers[{}]", quoted(name));
-    let (matches, is_empty_matching) = match test {
+    let (matches, matches_empty) = match test {
         HeaderTest::Present(_) if *is_empty_if_missing => {
             return view.inexpressible("a header that is there even if it is missing");
         }
@@ -74,7 +75,7 @@ pub(crate) fn condition(
         return view.inexpressible("a regular expression for a header that may be missing");
     }
     let holds = if *is_inverted { matches.negated() } else { matches };
-    let when = if *is_empty_if_missing && is_empty_matching != *is_inverted {
+    let when = if *is_empty_if_missing && matches_empty != *is_inverted {
         When::any([is_there.negated(), holds])
     } else {
         When::all([is_there, holds])

@@ -71,7 +71,7 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     }
 }
 
-/// A policy and the workloads it applies to.
+/// An `AuthorizationPolicy` or a `RequestAuthentication`, and the workloads it applies to.
 struct Resource<'n> {
     view: View<'n>,
     namespace: Option<&'n str>,
@@ -102,14 +102,14 @@ impl<'n> Resource<'n> {
         Ok(Self { view, namespace, labels, targets })
     }
 
-    /// Whether it is in the root namespace, which applies to all others.
+    /// Whether it is in the root namespace, whose resources apply to all namespaces.
     fn is_in_root(&self, options: &Options) -> bool {
         self.namespace == Some(&options.root_namespace)
     }
 }
 
-/// Checks the fields that select workloads, and the list of issuers. A malformed field read as
-/// absent could apply an `ALLOW` policy to more workloads, or drop a `DENY` policy.
+/// Checks the fields that select workloads, and the list of issuers. If a malformed field were read
+/// as absent, an `ALLOW` policy could apply to more workloads, or a `DENY` policy could be lost.
 fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     resource.check_spellings()?;
     let get_all = |paths: &[&str]| -> Vec<View<'_>> {
@@ -142,9 +142,10 @@ fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The namespace of the workload, if it is settled. The options may name it. If they name only
-/// labels, it is the common namespace of the resources outside the root namespace, or the root
-/// namespace if all are there.
+/// The namespace of the workload: the one that the options name. If they name only labels, it is
+/// the common namespace of the resources outside the root namespace, or the root namespace if all
+/// resources are there. If they name neither, it is `None`, and [`check_same_workload`] compares
+/// the namespaces.
 fn workload_namespace<'v, 'n: 'v>(
     mut resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
@@ -165,7 +166,7 @@ fn workload_namespace<'v, 'n: 'v>(
         return Ok(None);
     }
     let mut resources = resources.filter(|resource| !resource.is_in_root(options));
-    // The labels still select if all resources are in the root namespace.
+    // If all resources are in the root namespace, only the labels select among them.
     let Some(first) = resources.next() else { return Ok(Some(options.root_namespace.clone())) };
     let namespace = first.namespace.unwrap_or_default();
     let Some(second) = resources.find(|resource| resource.namespace != first.namespace) else {
@@ -207,9 +208,10 @@ fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, origina
     });
 }
 
-/// Checks that all resources apply to the same workload, where the options do not name its
-/// namespace or labels: rules for another workload would allow more. A resource without a selector
-/// applies to every workload of its namespace, and in the root namespace to every workload.
+/// Checks that all resources apply to the same workload, because rules for another workload could
+/// allow more. Namespaces and labels are compared only if the options do not name them. A resource
+/// without a selector applies to every workload of its namespace; in the root namespace, it applies
+/// to every workload.
 fn check_same_workload<'v, 'n: 'v>(
     resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
@@ -220,12 +222,12 @@ fn check_same_workload<'v, 'n: 'v>(
     let mut is_for_all = false;
     for resource in resources {
         let is_namespace_settled = options.namespace.is_some() || resource.is_in_root(options);
-        let has_labels = options.labels.is_empty() && !resource.labels.is_empty();
+        let compares_labels = options.labels.is_empty() && !resource.labels.is_empty();
         is_for_all |= options.labels.is_empty() && resource.labels.is_empty();
         if *targets.get_or_insert(&resource.targets) != &resource.targets
             || !is_namespace_settled
                 && *namespace.get_or_insert(resource.namespace) != resource.namespace
-            || has_labels && selected.get_or_insert(resource).labels != resource.labels
+            || compares_labels && selected.get_or_insert(resource).labels != resource.labels
         {
             let message = "this is for other workloads than the resources before";
             let help = "select a workload with `--namespace` and `--label`, or give only its \
@@ -288,13 +290,13 @@ fn action<'n>(policy: &View<'n>) -> &'n str {
     policy.get("spec/action").map_or("ALLOW", |action| action.text().unwrap_or_default())
 }
 
-/// Whether a policy allows requests, so that others are denied.
+/// Whether this is an `ALLOW` policy in force. With one, requests that no rule allows are denied.
 fn allows(policy: &View<'_>) -> bool {
     dry_run(policy).is_none() && action(policy) == "ALLOW"
 }
 
-/// The annotation that makes a policy a dry run. Istio parses it with Go's `strconv.ParseBool`, to
-/// which other texts, such as `yes`, are not true.
+/// The annotation that makes a policy a dry run. Istio parses it with Go's `strconv.ParseBool`, for
+/// which only the texts below are true; `yes` is not.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
     let annotations = policy.entries_as_written_at("metadata/annotations");
     let (_, value) = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run")?;

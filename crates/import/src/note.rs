@@ -21,14 +21,15 @@ pub struct Note {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
     /// The imported policy denies requests that the original allows, because something cannot be
-    /// expressed.
+    /// expressed. `--partial` accepts this.
     Stricter,
     /// The imported policy allows requests that the original denies, which `--allow-wider` accepts.
     Wider,
     /// The imported policy allows more for unusual requests: other spellings of paths that Envoy
-    /// does not normalize, or tokens whose groups are a string. Or the application believes headers
-    /// of a client that the original removes. `--allow-wider` is not needed: almost every import
-    /// has such a note, and its users would accept wider rules along with them.
+    /// does not normalize, or tokens whose groups are a string. Or the application trusts a header
+    /// that a client sent, which the original would remove. `--allow-wider` is not needed. Almost
+    /// every import has such a note. If each needed the option, people would always give it, and
+    /// accept [`Effect::Wider`] as well.
     Unexpected,
     /// The imported policy denies more for unusual requests: those with several lines of a header,
     /// or with a token whose claim has another type. `--partial` is not needed: almost every
@@ -38,7 +39,7 @@ pub enum Effect {
     Same,
 }
 
-/// The effect of an approximated denial.
+/// The words in the message of an approximated denial that state its effect.
 pub(crate) const MORE_DENIED: &str = "more is denied";
 
 impl Effect {

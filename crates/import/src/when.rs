@@ -23,11 +23,12 @@ pub(crate) enum When {
     Any(Vec<When>),
 }
 
-/// A request for which a condition cannot be computed, so that it is denied.
+/// Requests for which a condition cannot be computed, so that they are denied.
 #[derive(Clone, Debug)]
 pub(crate) struct Doubt {
     pub(crate) note: Note,
-    /// The original's condition does not hold there: it matters only where it is negated.
+    /// Whether the original's condition is false for these requests. Then the answers differ only
+    /// if the condition is negated.
     pub(crate) only_negated: bool,
 }
 
@@ -136,7 +137,8 @@ pub(crate) struct Claim {
     pub(crate) is_there: When,
 }
 
-/// A claim by the names that lead to it; the claim itself has the last name.
+/// The claim at a path of names: each name is a member of the object before it, and the last name
+/// is the claim's own.
 pub(crate) fn claim(names: &[&str]) -> Claim {
     let (mut value, mut guards) = ("claims".to_owned(), Vec::new());
     for name in names {
@@ -147,7 +149,7 @@ pub(crate) fn claim(names: &[&str]) -> Claim {
         } else {
             (format!("{value}[{}]", quoted(name)), format!("({} in {value})", quoted(name)))
         };
-        // `in` and `true` are words that name no member.
+        // Reserved words of CEL, such as `in` and `true`, cannot be written after a dot.
         let guard = When::HasClaim(guard);
         let (member, guard) = if guard.check().is_ok() {
             (member, guard)

@@ -52,7 +52,7 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
         }
     }
     let inexact = write_roles(&mut text, &prefixes, roles);
-    // Set even if no rule uses it, so that a client cannot choose the header's value.
+    // The header is set even if no rule uses it, so that a client cannot choose its value.
     if let Some((header, _)) = sources.user_header() {
         text += "allow_response:\n";
         let _ = writeln!(text, "  set_headers: {{ {}: \"{{user}}\" }}", quoted(header));
@@ -63,7 +63,7 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
 // Writing to a `String` never fails.
 
 fn write_basic(text: &mut String, users: &Users, prefix: &str) {
-    // Envoy supports no other hashes, so a file has `{SHA}`, too.
+    // Envoy supports only `{SHA}` hashes, so a file has them, too.
     let has_sha = match users {
         Users::Inline(users) => users.iter().any(|(_, hash)| hash.starts_with("{SHA}")),
         Users::File(_) => true,
@@ -283,7 +283,7 @@ fn write_rule(text: &mut String, rule: &Rule, inexact: &mut BTreeSet<usize>) {
 }
 
 /// Adds comments that accept the warnings of `rolegate check`, because the original behaves the
-/// same way. Loads the policy, so that an error of this crate does not become an invalid policy.
+/// same way. Also loads the policy: if a bug of this crate made it invalid, that is an error.
 pub(crate) fn accept_warnings(
     imported: &mut Imported,
     sources: &Sources,

@@ -49,7 +49,7 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     original.sources.add("basic", Kind::Basic { users: listed, header });
 }
 
-/// Denies callers without valid credentials, and notes the header with the user name.
+/// Denies callers without valid credentials, and adds a note about the header with the user name.
 pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
     let sources = &mut original.sources;
     let condition = match sources.all.iter().position(|source| source.issuer().is_none()) {

@@ -1,8 +1,9 @@
 //! The condition of an RBAC policy: a parsed expression of CEL (`google.api.expr.v1alpha1.Expr`),
 //! written as text again.
 //!
-//! Only variables and functions that mean the same in Envoy and in rolegate. To Envoy, a condition
-//! that cannot be computed is false, also where it denies.
+//! An expression is imported only if its variables and functions mean the same in Envoy and in
+//! rolegate. If Envoy cannot compute a condition, the condition is false, even in a policy that
+//! denies.
 
 use document::View;
 
@@ -11,7 +12,7 @@ use crate::note::Effect;
 use crate::sources::Sources;
 use crate::when::{Doubt, When, quoted};
 
-/// The depth of an expression that a policy can have.
+/// The maximum depth of an expression in a policy.
 const MAX_DEPTH: usize = 32;
 
 const COMPARISONS: [(&str, &str); 8] = [
@@ -46,7 +47,7 @@ const FUNCTIONS: [&str; 4] = ["size", "matches", "timestamp", "duration"];
 /// The condition of an expression.
 pub(crate) fn condition(expr: &View<'_>, sources: &Sources) -> Expr {
     let mut headers = Vec::new();
-    let when = match joined(expr, false, 0, &mut headers) {
+    let when = match translate(expr, false, 0, &mut headers) {
         Ok(when) => when,
         Err(Unsupported { at, part }) => {
             return at.inexpressible(format!("{part} cannot be expressed in a condition"));
@@ -74,12 +75,12 @@ struct Unsupported<'n> {
     part: String,
 }
 
-/// The condition of an expression, or of its negation, that is false where Envoy has an error
-/// because a header is absent. `headers` gets those that are read.
+/// The condition of an expression, or of its negation. It is false if Envoy has an error because a
+/// header is absent. The names of the headers that it reads are added to `headers`.
 ///
-/// The negations are moved to the comparisons. Then an error counts as false: `&&` and `||` are
-/// true only where they would be true with false in place of it.
-fn joined<'n>(
+/// Negations are moved inward to the comparisons, so that an error in a comparison can count as
+/// false: `&&` and `||` are true with an error only if they are also true with false in its place.
+fn translate<'n>(
     expr: &View<'n>,
     negated: bool,
     depth: usize,
@@ -95,11 +96,11 @@ fn joined<'n>(
     let arguments = call.as_ref().map(|call| call.list("args")).unwrap_or_default();
     let function = call.as_ref().and_then(|call| call.text_of("function")).unwrap_or_default();
     match (function, arguments.as_slice()) {
-        ("!_", [operand]) => joined(operand, !negated, depth + 1, headers),
+        ("!_", [operand]) => translate(operand, !negated, depth + 1, headers),
         ("_&&_" | "_||_", [left, right]) => {
             let operands = [
-                joined(left, negated, depth + 1, headers)?,
-                joined(right, negated, depth + 1, headers)?,
+                translate(left, negated, depth + 1, headers)?,
+                translate(right, negated, depth + 1, headers)?,
             ];
             let is_and = (function == "_&&_") != negated;
             Ok(if is_and { When::all(operands) } else { When::any(operands) })
@@ -108,8 +109,8 @@ fn joined<'n>(
             let mut branches = Vec::new();
             for (part, is_otherwise) in [(then, false), (otherwise, true)] {
                 branches.push(When::all([
-                    joined(condition, is_otherwise, depth + 1, headers)?,
-                    joined(part, negated, depth + 1, headers)?,
+                    translate(condition, is_otherwise, depth + 1, headers)?,
+                    translate(part, negated, depth + 1, headers)?,
                 ]));
             }
             Ok(When::any(branches))
@@ -209,7 +210,8 @@ impl Writer {
         let is_test = select.is_true("test_only");
         let is_known = select.values_except("operand field test_only").is_empty();
         match (root, field) {
-            // The path has no query here, the host no port: only these two are the same.
+            // In rolegate, the path has no query and the host has no port, unlike in Envoy. Only
+            // `method` and `time` mean the same.
             (Some("request"), "method" | "time") if !is_test && is_known => {
                 self.text += &format!("request.{field}");
                 Ok(())
@@ -247,7 +249,8 @@ impl Writer {
                 self.text += &format!("{} in request.headers", quoted(&header_of(key)?));
                 Ok(())
             }
-            // What is already written is the left side, or a call around this.
+            // Some text is already written: the left side of a comparison, or a call around this
+            // one.
             (None, _, Some(_)) if !self.text.is_empty() => {
                 Err(unsupported(call, "a comparison in another one"))
             }
@@ -289,7 +292,7 @@ fn header_of<'n>(key: &View<'n>) -> Result<String, Unsupported<'n>> {
 /// The name of a header in lower case.
 fn header<'n>(name: &str, at: &View<'n>) -> Result<String, Unsupported<'n>> {
     match name.to_ascii_lowercase() {
-        // Here it has a port, and not the case of a name.
+        // In Envoy, this header may have a port and upper case. rolegate's host is canonical.
         name if name == "host" => Err(unsupported(at, "the header `host`")),
         name => Ok(name),
     }

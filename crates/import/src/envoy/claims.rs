@@ -9,7 +9,7 @@ use crate::when::{self, Doubt, When};
 
 pub(crate) const ONE_EXPECTED: &str = "exactly one condition is expected here";
 const UNKNOWN_VALUE: &str = "rolegate does not compare claims with such a value";
-/// Smaller whole numbers are the same in Envoy, which rounds all numbers to 53 bits.
+/// Envoy rounds all numbers to 53 bits. Whole numbers below this remain exact.
 const EXACT_NUMBERS: f64 = 9_007_199_254_740_992.0;
 
 /// The matcher of a text, and whether it ignores case.
@@ -17,7 +17,7 @@ pub(crate) fn text(matcher: &View<'_>) -> Option<(Matcher, bool)> {
     text_matcher::string_matcher(matcher)
 }
 
-/// The text that a list must have exactly.
+/// The text that must be an item of a list, if this is a `list_match` for an exact text.
 pub(crate) fn listed(key: &str, matcher: &View<'_>) -> Option<String> {
     let item = matcher.get("one_of").filter(|_| key == "list_match")?;
     let is_known =
@@ -28,7 +28,7 @@ pub(crate) fn listed(key: &str, matcher: &View<'_>) -> Option<String> {
     }
 }
 
-/// The condition that a claim matches, and where it cannot be computed.
+/// The condition that a claim matches, and the requests for which it cannot be computed.
 pub(crate) fn condition(value: &View<'_>, claim: &[&str]) -> Result<(When, Option<Doubt>), Expr> {
     let names = claim;
     let claim = when::claim(claim);
@@ -44,8 +44,8 @@ pub(crate) fn condition(value: &View<'_>, claim: &[&str]) -> Result<(When, Optio
     Ok((when, depends_on_type.then_some(Doubt { note, only_negated: true })))
 }
 
-/// The test of a value, a text in CEL; `None` for every value. `depends_on_type` is set if it
-/// cannot be computed for values of another type.
+/// The test of a value, which is given as text in CEL. `None` means that every value matches.
+/// `depends_on_type` is set if the test cannot be computed for values of another type.
 fn test(
     view: &View<'_>,
     value: &str,

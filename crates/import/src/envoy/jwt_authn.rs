@@ -80,7 +80,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires.clone()));
         let requirement =
             requires.map(|requires| Requirement::new(&requires, filter, &original.sources));
-        // Envoy does not start with both, or with another field.
+        // Envoy does not start if a rule has both keys, or an unknown field.
         let key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
         let condition = match (rule.unknown_fields(&format!("match {key}")), &requirement) {
             (Some(inexpressible), _) => inexpressible,

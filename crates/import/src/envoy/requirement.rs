@@ -13,7 +13,7 @@ pub(super) struct Requirement<'n> {
     pub(super) condition: Expr,
     /// For each source, the outcome for its tokens; `None` for a source of Basic users.
     outcomes: Vec<Option<Outcome>>,
-    /// The first member whose outcome is unclear.
+    /// The first part of the requirement whose outcome is unclear.
     unclear: Option<View<'n>>,
 }
 
@@ -25,7 +25,7 @@ enum Outcome {
         /// Whether Envoy has verified its token, and knows the claims; `None` if that is unclear.
         is_verified: Option<bool>,
     },
-    /// There is no token, which `allow_missing` accepts.
+    /// The request fails because it has no token. `allow_missing` beside it would accept that.
     Missing,
     Failed,
     Unclear,
@@ -77,8 +77,8 @@ impl<'n> Requirement<'n> {
     }
 }
 
-/// The callers whose outcome counts. `without` is that of requests without a token, such as those
-/// of Basic users.
+/// The callers for whose outcome `counts` is true. `without` is the outcome of requests without a
+/// token, such as those of Basic users.
 fn callers(
     requires: &View<'_>,
     sources: &Sources,
@@ -103,7 +103,7 @@ fn callers(
 struct Reader<'r, 'n> {
     filter: &'r View<'n>,
     sources: &'r Sources,
-    /// The first member whose outcome is unclear, and why.
+    /// The first part of the requirement whose outcome is unclear, and why.
     unclear: Option<(View<'n>, &'static str)>,
 }
 
@@ -208,7 +208,8 @@ impl<'n> Reader<'_, 'n> {
         }
     }
 
-    /// A requirement that requests without a token meet, and that verifies tokens of any provider.
+    /// A requirement such as `allow_missing`. Requests without a token meet it, and Envoy verifies
+    /// tokens of any provider for it.
     fn lenient(&mut self, at: &View<'n>, key: &str, token: Option<usize>) -> Outcome {
         let Some(token) = token else { return UNVERIFIED };
         self.unclear(at, "tokens of any provider are verified here");
