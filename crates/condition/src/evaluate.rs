@@ -16,13 +16,13 @@ use crate::value::{Constant, Value, equals, order};
 
 /// The header lines of a request.
 pub trait Headers {
-    /// The value of the header with this name, in lower case.
+    /// The value of the header with this name. The name is in lower case.
     ///
     /// # Errors
     /// If the header is missing, or in several lines.
     fn header(&self, name: &str) -> Result<&[u8], Fault>;
 
-    /// The number of lines, which a look-up compares.
+    /// The number of lines. A look-up compares the name with each of them.
     fn count(&self) -> usize;
 }
 
@@ -30,20 +30,20 @@ pub trait Headers {
 static NO_CLAIMS: LazyLock<serde_json::Map<String, serde_json::Value>> =
     LazyLock::new(serde_json::Map::new);
 
-/// The variables.
+/// The variables, and what else an evaluation needs.
 #[derive(Clone, Copy, Default)]
 pub struct Inputs<'a> {
     /// Those of the request.
     pub request: RequestInputs<'a>,
-    /// Those of the caller. Not needed for expressions that have them only as
+    /// Those of the caller. An expression does not need them if all its parts that read them are
     /// [`Expression::Cached`].
     pub caller: Option<&'a CallerInputs<'a>>,
     /// The values of [`Expression::Cached`].
     pub cached: &'a [CachedPart],
     /// The placeholders of the rule that matches.
     pub placeholders: Placeholders<'a>,
-    /// The steps that are left to all conditions of the request. Without any, a condition is
-    /// [`Fault::TooLong`].
+    /// The steps that all conditions of the request together may still take. At 0, an evaluation
+    /// fails with [`Fault::TooLong`]. `None`: there is no such limit.
     pub steps_left: Option<&'a Cell<usize>>,
 }
 
@@ -56,7 +56,7 @@ pub struct CachedPart {
     steps: usize,
 }
 
-/// The variables of a request.
+/// The variables of a request. One that is `None` is unknown.
 #[derive(Clone, Copy, Default)]
 pub struct RequestInputs<'a> {
     /// The method.
@@ -65,7 +65,7 @@ pub struct RequestInputs<'a> {
     pub host: &'a [u8],
     /// The canonical path, or another interpretation of it.
     pub path: &'a [u8],
-    /// The query as received, without its `?`; empty if there is none.
+    /// The query as received, without its `?`. It is empty if the request has none.
     pub query: Option<&'a [u8]>,
     /// The header lines.
     pub headers: Option<&'a dyn Headers>,
@@ -75,7 +75,7 @@ pub struct RequestInputs<'a> {
     pub client: Option<IpAddr>,
     /// The names of the client's certificate, as text, or why there are none.
     pub certificate: Option<Result<&'a [Constant], Fault>>,
-    /// The question of AuthZEN that it stands for.
+    /// The question of AuthZEN that the request stands for.
     pub question: Option<&'a Question<'a>>,
 }
 
@@ -84,7 +84,7 @@ pub struct RequestInputs<'a> {
 pub enum Question<'a> {
     /// There is no question: a proxy asks about a request.
     None,
-    /// Objects, which are empty if the question does not have them.
+    /// The objects of a question. An object that the question does not have is empty.
     Asked {
         /// `resource.properties`
         resource_properties: &'a serde_json::Map<String, serde_json::Value>,
@@ -97,8 +97,8 @@ pub enum Question<'a> {
 
 impl<'a> Question<'a> {
     /// # Errors
-    /// Without a question, every part is absent: as an empty object, `!has(context.name)` would be
-    /// true for each request of a proxy.
+    /// Without a question, every part is absent. If the parts were empty objects instead,
+    /// `!has(context.name)` would be true for each request of a proxy.
     fn part(&self, part: QuestionPart) -> Result<Value<'a>, Fault> {
         match *self {
             Self::None => Err(Fault::Absent),
@@ -114,7 +114,7 @@ impl<'a> Question<'a> {
 }
 
 impl RequestInputs<'_> {
-    /// No variable.
+    /// No variables: the method, the host and the path are empty, all others are unknown.
     pub const NONE: Self = Self {
         method: b"",
         host: b"",
@@ -153,7 +153,7 @@ pub enum CallerClaims<'a> {
     None,
     /// Those of its token.
     Known(&'a serde_json::Map<String, serde_json::Value>),
-    /// Those of its token, which the evaluation does not know.
+    /// The caller has a token, but the evaluation does not know its claims.
     Unknown,
 }
 
@@ -195,10 +195,11 @@ fn evaluate_counted<'a>(
     let value = evaluation.evaluate(expression);
     let Steps { taken, .. } = evaluation.steps;
     if let Some(left) = inputs.steps_left {
-        // The steps over the limit were not taken.
+        // `taken` also counts the steps that went over the limit, which were refused.
         left.set(left.get().saturating_sub(taken.min(MAX_STEPS)));
     }
-    // Another operand may have decided, but in which order they were computed must not matter.
+    // Over the limit, there may still be a value, because another operand decided. It does not
+    // count: the order in which operands are computed must not matter.
     (evaluation.steps.within_limit().and(value), taken)
 }
 
@@ -218,7 +219,7 @@ impl From<Result<Constant, Fault>> for CachedPart {
 
 struct Evaluation<'i, 'a> {
     inputs: &'i Inputs<'a>,
-    /// The items of the `exists` and `all` around, the innermost last.
+    /// The items of the `exists` and `all` around the current part, the innermost last.
     items: Vec<Value<'a>>,
     steps: Steps,
 }
@@ -318,7 +319,7 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Expression::Duration(value) => match self.evaluate(value)? {
                 Value::Text(text) => {
-                    // It may have a number in each two bytes.
+                    // The text may have a number and a unit in each two bytes.
                     self.steps.read(16 * text.len())?;
                     duration(&text).map(Value::Duration).ok_or(Fault::Malformed)
                 }
@@ -367,7 +368,7 @@ impl<'a> Evaluation<'_, 'a> {
         }
     }
 
-    /// Takes the steps for reading a text; a list tells its length.
+    /// Takes the steps for reading a text. Other values take none: a list knows its length.
     fn read(&mut self, value: &Value<'_>) -> Result<(), Fault> {
         match value {
             Value::Text(text) => self.steps.read(text.len()),
@@ -443,7 +444,7 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Attribute::Query(name) => {
                 let query = request.query.ok_or(Fault::Unknown)?;
-                // Each byte is compared.
+                // The look-up compares byte by byte, which costs more than reading a text.
                 self.steps.read(8 * query.len())?;
                 query::parameter(query, name).map(Value::Text)
             }
@@ -466,9 +467,11 @@ impl<'a> Evaluation<'_, 'a> {
             },
             Attribute::PathPlaceholder(name) => {
                 self.steps.read(request.path.len())?;
-                segment(request, only(placeholders.path, name)?)
+                segment(request, only_place(placeholders.path, name)?)
             }
-            Attribute::HostPlaceholder(name) => label(request, only(placeholders.host, name)?),
+            Attribute::HostPlaceholder(name) => {
+                label(request, only_place(placeholders.host, name)?)
+            }
             Attribute::Question(part) => request.question.ok_or(Fault::Unknown)?.part(*part),
         }
     }
@@ -478,8 +481,9 @@ impl<'a> Evaluation<'_, 'a> {
         text(bytes)
     }
 
-    /// Whether the claim is the value of each placeholder with this name. The pattern that matches
-    /// may have none: another pattern of the rule has it.
+    /// Whether each placeholder with this name has the claim as its value. An empty claim, `.` and
+    /// `..` never count. True if the matching pattern has no such placeholder: then another pattern
+    /// of the rule has it.
     fn is_claim(
         &mut self,
         placeholder: &Attribute,
@@ -501,7 +505,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 }
 
-/// The header lines for which a look-up takes a step.
+/// A look-up takes one step for each so many header lines.
 const HEADERS: usize = 16;
 
 fn borrowed(text: &str) -> Value<'_> {
@@ -513,7 +517,7 @@ fn text(bytes: &[u8]) -> Result<Value<'_>, Fault> {
 }
 
 /// The place of the only placeholder with this name.
-fn only(placeholders: &[(Arc<str>, usize)], name: &str) -> Result<usize, Fault> {
+fn only_place(placeholders: &[(Arc<str>, usize)], name: &str) -> Result<usize, Fault> {
     let mut places = placeholders.iter().filter(|(placeholder, _)| **placeholder == *name);
     match (places.next(), places.next()) {
         (Some((_, place)), None) => Ok(*place),
@@ -580,7 +584,8 @@ fn size(value: &Value<'_>) -> Result<i64, Fault> {
     i64::try_from(size).map_err(|_| Fault::Malformed)
 }
 
-/// An address. An IPv4-mapped address counts as IPv4; its form with dots is malformed, as in CEL.
+/// An address. An IPv4-mapped address counts as IPv4. If it is written with dots
+/// (`::ffff:192.0.2.1`), it is malformed, as in CEL.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
     let is_mixed = text.contains(':') && text.contains('.');
     text.parse().ok().filter(|_| !is_mixed).map(|address: IpAddr| address.to_canonical())
@@ -610,7 +615,7 @@ fn is_rfc3339(text: &str) -> bool {
             || has_form(offset.trim_start_matches(['+', '-']), "00:00"))
 }
 
-/// Whether a text has digits where the form has `0`, and otherwise its characters.
+/// Whether a text has a digit where the form has `0`, and elsewhere the same character as the form.
 fn has_form(text: &str, form: &str) -> bool {
     let mut pairs = text.bytes().zip(form.bytes());
     text.len() == form.len()

@@ -5,10 +5,11 @@ use crate::check::{Checked, Checker, Type};
 use crate::expression::{Attribute, Expression, QuestionPart};
 use crate::syntax::{Syntax, SyntaxKind};
 
-/// The first parts of names after which only certain names are variables.
+/// The first parts of variables such as `path.id`. They are no values themselves, so `path['id']`
+/// means `path.id`.
 const FIXED_ROOTS: [&str; 6] = ["path", "host", "request", "source", "resource", "action"];
 
-/// A map of a request. A name must be written after it.
+/// A map of a request. A condition must name an entry of it, not compute the name.
 #[derive(Clone, Copy)]
 pub(crate) enum RequestMap {
     /// `request.headers`
@@ -57,7 +58,7 @@ fn header(at: usize, name: &str) -> Result<Attribute, ConditionError> {
     Err(ConditionError::new(at, message, help))
 }
 
-/// The variable `ROOT.NAME`.
+/// The variable `ROOT.NAME`, where `value` is the root. `None` if there is no such variable.
 pub(crate) fn attribute(value: &Syntax, name: &str) -> Option<(Attribute, Type)> {
     let SyntaxKind::Name(root) = &value.kind else { return None };
     let found = match (&**root, name) {
@@ -154,7 +155,7 @@ impl Checker<'_> {
         Ok(Checked { expression, kind: Type::Dynamic, at })
     }
 
-    /// The object of `OBJECT.NAME`, which is no variable.
+    /// Checks the object of `OBJECT.NAME`, if `OBJECT.NAME` is not a variable.
     pub(crate) fn check_object(
         &mut self,
         at: usize,

@@ -39,7 +39,7 @@ impl fmt::Display for Attribute {
     }
 }
 
-/// An expression in which parts with a name are shown by it.
+/// An expression. A part of it that is a named condition is shown as the name.
 #[derive(Clone, Copy, Debug)]
 pub struct WithNames<'e> {
     expression: &'e Expression,
@@ -53,7 +53,7 @@ impl Expression {
         WithNames { expression: self, names }
     }
 
-    /// The name of this whole expression.
+    /// The name of the condition that equals this whole expression.
     #[must_use]
     pub fn name_among<'e>(&self, names: &'e [(Arc<str>, Condition)]) -> Option<&'e str> {
         let named = names.iter().find(|(_, condition)| *condition.expression == *self);
@@ -75,7 +75,7 @@ impl fmt::Display for Expression {
     }
 }
 
-/// An expression in so many `exists` and `all`.
+/// An expression with `depth` calls of `exists` and `all` around it.
 #[derive(Clone, Copy)]
 struct Shown<'e> {
     expression: &'e Expression,
@@ -83,7 +83,7 @@ struct Shown<'e> {
     depth: usize,
 }
 
-/// The name of the item of an `exists` or `all` with so many others around it.
+/// The name of the item of an `exists` or `all`. The number says how many others are around it.
 struct ItemName(usize);
 
 impl fmt::Display for ItemName {
@@ -255,7 +255,7 @@ enum Precedence {
     Member,
 }
 
-/// An operand, in brackets if it binds less than the minimum.
+/// An operand. It is shown in brackets if it binds more weakly than the minimum.
 struct Operand<'e> {
     shown: Shown<'e>,
     minimum: Precedence,

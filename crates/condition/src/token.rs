@@ -23,7 +23,7 @@ pub(crate) enum TokenKind {
     End,
 }
 
-/// Longer symbols before their prefixes.
+/// Longer symbols come before their prefixes, as the first one that fits is taken.
 const SYMBOLS: [&str; 24] = [
     "==", "!=", "<=", ">=", "&&", "||", "<", ">", "!", "?", ":", "(", ")", "[", "]", "{", "}", ",",
     ".", "+", "-", "*", "/", "%",
@@ -182,8 +182,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// A `-` right before the digits is read with them: for -2⁶³, the digits alone are too large a
-    /// number. The parser then skips the `-`.
+    /// A `-` right before the digits counts as the sign of the number: the digits of -2⁶³ alone are
+    /// too large a number. The `-` is also a token of its own, which the parser then skips.
     fn integer(&self, at: usize, digits: &str, base: u32) -> Result<TokenKind, ConditionError> {
         if digits.ends_with(['u', 'U']) {
             let help = "write the number without `u`";
@@ -236,7 +236,7 @@ impl Scanner<'_> {
             _ => (0, 0),
         };
         if digits == 0 {
-            let escaped = [
+            let escapes = [
                 ('a', '\x07'),
                 ('b', '\x08'),
                 ('f', '\x0c'),
@@ -249,7 +249,7 @@ impl Scanner<'_> {
             if matches!(letter, '\\' | '?' | '"' | '\'' | '`') {
                 return Ok(letter);
             }
-            let found = escaped.into_iter().find(|(name, _)| *name == letter);
+            let found = escapes.into_iter().find(|(name, _)| *name == letter);
             return found.map(|(_, meaning)| meaning).ok_or_else(|| invalid_escape(at));
         }
         self.at += usize::from(base == 16);
