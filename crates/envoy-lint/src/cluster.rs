@@ -13,10 +13,11 @@ const DEFAULT_MAX_RETRIES: u64 = 3;
 /// The clusters of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Clusters<'n> {
-    /// By name. `/config_dump` has a cluster on several pages.
+    /// The definitions of each cluster, by its name. `/config_dump` may have several of one.
     pub(crate) by_name: BTreeMap<&'n str, Vec<View<'n>>>,
     /// Endpoints from a control plane, by [`endpoints_name`].
     endpoints: BTreeMap<&'n str, Vec<View<'n>>>,
+    /// Whether the file has a bootstrap.
     pub(crate) is_bootstrap: bool,
     /// Whether Envoy asks a control plane for clusters.
     pub(crate) has_source: bool,
@@ -137,7 +138,7 @@ pub(crate) fn lint<'n>(
             }
             continue;
         };
-        // The limit of retries matters if any service of the cluster retries.
+        // The limit of retries matters if any of the services that use the cluster retries.
         let has_retries = services.iter().any(|service| {
             service.text_of("envoy_grpc/cluster_name") == Some(name)
                 && service.get("retry_policy").is_some()

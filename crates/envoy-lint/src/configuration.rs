@@ -24,7 +24,7 @@ pub(crate) struct Configuration<'n> {
     secrets: Vec<View<'n>>,
     /// The TLS contexts of listeners.
     downstream_tls: Vec<View<'n>>,
-    /// Listener and network filters other than connection managers, such as `tcp_proxy`.
+    /// Listener, network and UDP filters other than connection managers, such as `tcp_proxy`.
     proxies: Vec<View<'n>>,
     /// Listeners that let requests or connections pass without authorization.
     open_listeners: Vec<View<'n>>,
@@ -35,11 +35,13 @@ pub(crate) struct Configuration<'n> {
     lone_routes: Vec<View<'n>>,
     /// The `spec`s of `EnvoyFilter`s.
     envoy_filters: Vec<View<'n>>,
-    /// The settings that have Envoy ask a control plane for listeners.
+    /// The settings that make Envoy ask a control plane for listeners.
     listener_sources: Vec<View<'n>>,
-    /// Whether the file has listeners from a `/config_dump` or from a control plane.
+    /// Whether the file has listeners outside of a bootstrap: as documents of their own, from a
+    /// `/config_dump`, or from a control plane.
     has_listeners: bool,
-    /// Pages of `/config_dump` whose content is on another page, too.
+    /// Keys in the current document whose values are to be skipped: another page of the same
+    /// `/config_dump` has the same content.
     repeated_pages: Vec<&'static str>,
 }
 
@@ -86,13 +88,13 @@ impl<'n> Configuration<'n> {
         {
             return false;
         }
-        let filters = Authorizer::all_in(&Filter::new(view, discovered));
+        let authorizers = Authorizer::all_in(&Filter::new(view, discovered));
         if key == "static_layer" {
             self.runtime.push(view.clone());
         } else if has("http_filters") {
             self.managers.push(Manager::new(view, discovered));
-        } else if !filters.is_empty() {
-            self.filters.extend(filters);
+        } else if !authorizers.is_empty() {
+            self.filters.extend(authorizers);
         } else if has("virtual_hosts") {
             self.route_tables.push(view.clone());
         } else if is_downstream_tls(view) {

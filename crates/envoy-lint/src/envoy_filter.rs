@@ -1,5 +1,5 @@
-//! Patches of an `EnvoyFilter` of Istio: the order of the filters that they insert into a
-//! connection manager that has others, and settings that they merge into it.
+//! Patches of Istio's `EnvoyFilter`s. They insert filters into a connection manager, which has
+//! other filters already, and merge settings into it. The order of the filters matters.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,16 @@ const ANY: &str = "ANY";
 #[derive(Debug)]
 struct Patch<'n> {
     view: View<'n>,
-    /// The part with its operation.
+    /// The field `patch`, which has the operation; `view` if there is none.
     at: View<'n>,
-    /// The index of the patch's `EnvoyFilter`, and its index there. Istio applies the patches of an
-    /// `EnvoyFilter` in order, but merges last. The file does not determine the order of several
-    /// `EnvoyFilter`s.
+    /// The index of the `EnvoyFilter`, and the index of the patch in it. Istio applies the patches
+    /// of an `EnvoyFilter` in order, but those that merge come last. The file does not determine
+    /// the order of several `EnvoyFilter`s.
     number: (usize, usize),
     /// The labels of the workloads that the patch applies to; if empty, to every workload.
     labels: Vec<(String, &'n str)>,
     apply_to: &'n str,
-    /// The connection managers that the patch applies to.
+    /// Which connection managers the patch applies to, such as `GATEWAY` or `ANY`.
     context: &'n str,
     operation: &'n str,
     /// The existing filter in the connection manager that the patch refers to.
@@ -93,7 +93,7 @@ fn lint_removals(patches: &[Patch<'_>], findings: &mut Findings) {
             "this may take the filter out again, so that requests pass without authorization: \
              which `EnvoyFilter` Istio applies first is not in this file"
         } else {
-            // The patch removes another filter, which was there before.
+            // The patch removes another filter, which the connection manager had already.
             continue;
         };
         findings.add(&removal.at, Kind::DisabledFilter, message, "leave this patch out");
@@ -105,7 +105,8 @@ fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
     for patch in patches.iter().filter(|patch| patch.authorizes && patch.is_of_listener()) {
         let name = patch.name.unwrap_or_default();
         let changes = patch.changes(name);
-        // A patch may replace any filter of this name. A filter that it merges with authorizes.
+        // A patch that replaces a filter may replace any of this name. A patch that merges into a
+        // filter needs one that authorizes by itself.
         let has_filter = patches.iter().any(|filter| {
             (filter.authorizes || !patch.merges())
                 && filter.inserts(name)
@@ -151,8 +152,8 @@ impl<'n> Patch<'n> {
         }
     }
 
-    /// Why no request passes the patch's filter. Istio appends the filter to the list if the patch
-    /// names no other filter.
+    /// Why no request passes the patch's filter. Istio appends the filter to the list for `ADD`,
+    /// and for an `INSERT_AFTER` that names no other filter.
     fn misplaced(&self) -> Option<&'static str> {
         if !self.is_of_filter() {
             return Some(
@@ -192,7 +193,7 @@ impl<'n> Patch<'n> {
         ["MERGE", "MERGE_AND_REPLACE_LIST"].contains(&self.operation)
     }
 
-    /// Whether the patch inserts its filter into a list without a filter of this name.
+    /// Whether the patch inserts a filter of this name, and needs no existing filter of this name.
     fn inserts(&self, name: &str) -> bool {
         let is_insert = match self.operation {
             "ADD" | "INSERT_FIRST" | "INSERT_BEFORE" | "INSERT_AFTER" => true,
@@ -219,8 +220,8 @@ impl<'n> Patch<'n> {
         self.apply_to == "HTTP_FILTER"
     }
 
-    /// Whether the patch applies to a part of a listener. Other patches (`EXTENSION_CONFIG`) may
-    /// have the configuration of a filter.
+    /// Whether the patch applies to a part of a listener. Other patches, such as those of
+    /// `EXTENSION_CONFIG`, may contain a filter's configuration without inserting the filter.
     fn is_of_listener(&self) -> bool {
         ["HTTP_FILTER", "NETWORK_FILTER", "LISTENER_FILTER", "LISTENER", "FILTER_CHAIN"]
             .contains(&self.apply_to)
@@ -231,8 +232,8 @@ pub(crate) fn removes(patch: &View<'_>) -> bool {
     patch.text_of("patch/operation") == Some("REMOVE")
 }
 
-/// The filters that these patches insert, in the order in which requests pass them. A filter that a
-/// patch names and none inserts is in the manager already; the router is last.
+/// The filters that these patches insert, in the order in which requests pass them. If a patch
+/// names a filter that no patch has, the connection manager has it already. The router is last.
 fn order<'n>(patches: &[&Patch<'n>]) -> Vec<View<'n>> {
     let mut list: Vec<(&str, Option<View<'n>>)> = Vec::new();
     for name in patches.iter().filter_map(|patch| patch.neighbour) {

@@ -8,7 +8,7 @@ use crate::{Findings, Kind, authorizer, kubernetes};
 struct Policy<'n> {
     view: View<'n>,
     kind: &'n str,
-    /// The field that has rolegate authorize; `None` if there is none.
+    /// The field that makes rolegate authorize requests; `None` if there is none.
     authorizer: Option<View<'n>>,
     targets: Vec<View<'n>>,
 }
@@ -27,7 +27,7 @@ impl<'n> Policy<'n> {
         Some(Self { view: view.clone(), kind, authorizer, targets })
     }
 
-    /// Whether a target of this policy, given by its name, is this object.
+    /// Whether this target of the policy names this object.
     fn refers_to(&self, target: &View<'n>, object: &View<'n>) -> bool {
         let text = |key: &str| target.text_of(key).unwrap_or_default();
         (text("kind"), text("name"), kubernetes::namespace(&self.view))
@@ -168,7 +168,7 @@ fn lint_replacement<'n>(
         namespace == open_namespace && keys.iter().all(|key| a.text_of(key) == b.text_of(key))
     };
     let targets = policy.targets.iter();
-    let pairs = targets.flat_map(|target| open.targets.iter().map(move |open| (target, open)));
+    let pairs = targets.flat_map(|target| open.targets.iter().map(move |other| (target, other)));
     for (target, open_target) in pairs {
         if target.get("name").is_some() && is_same(target, open_target) {
             let message = format!(
@@ -206,7 +206,7 @@ fn rank(target: &View<'_>) -> (u8, bool) {
 }
 
 /// Whether the target `part` of this policy may be a part of the target `whole`, such as a route of
-/// a `Gateway`. True if the route is not in the file.
+/// a `Gateway`. True if the file cannot tell, for example because the route is not in it.
 fn may_be_in<'n>(
     part: &View<'n>,
     whole: &View<'n>,
