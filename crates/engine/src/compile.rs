@@ -43,8 +43,8 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     Engine { callers, conditions, actions, scopes, trie: trie.finish(), rows }
 }
 
-/// Whether the rule has a condition, or a host with a placeholder: the trie holds only the end of
-/// such a host.
+/// Whether the rule has a condition, or a host with a placeholder: the index finds such a host only
+/// by its end, and the guard compares all of it.
 fn needs_guard(rule: &Rule) -> bool {
     rule.when.is_some() || rule.scopes.iter().any(|scope| matches!(scope, Scope::Labels(_)))
 }
@@ -58,7 +58,7 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect
     policy.rules().zip(roles).map(|((id, _, rule, effect), role)| (id, role, rule, effect))
 }
 
-/// The row entries of a rule, an entry for each of its actions.
+/// The row entries of a rule: one for each of its actions, or a single one for any action.
 fn entries(
     id: RuleId,
     role: RoleId,
@@ -143,7 +143,8 @@ fn rows(
     rows.finish()
 }
 
-/// Sets the rows of the ends before this end, which have rules with conditions only.
+/// Sets the rows of those ends in `conditional` that sort before `end`, and removes them from it.
+/// All rules at these ends have guards.
 fn set_rows_before(
     end: End,
     conditional: &mut &[(End, ConditionalEntry)],

@@ -1,9 +1,9 @@
 //! Rules and roles that count only for some requests of a caller, because they have a condition.
 //!
-//! Rules without a condition, of roles that no condition takes from anybody, are in rows as if
-//! there were no conditions. The others are candidates: the walk over the trie finds them, and
-//! their conditions decide whether they count. So a request pays for the conditions of the rules
-//! that match it, not for those of the policy.
+//! A rule that no condition concerns, neither its own nor one of its role, is in a row as if there
+//! were no conditions. Each other rule has a guard in its row, as has each rule with a placeholder
+//! in a host: the walk over the trie finds the rule, then the guard decides whether it counts. So a
+//! request pays for the conditions of the rules that match it, not for all those of the policy.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -45,9 +45,9 @@ pub(crate) struct Conditions {
     read_by_roles: HashSet<Attribute>,
 }
 
-/// The conditions under which a rule counts for requests that match one of its patterns.
+/// The condition of a rule, with the placeholders of one of its hosts and of one of its paths.
 struct Guard {
-    /// The host, if the trie does not tell whether it matches.
+    /// The host, if it has placeholders: the walk to the guard has compared only its end.
     scope: Option<Scope>,
     path: PlaceholderIndices,
     host: PlaceholderIndices,
@@ -58,16 +58,17 @@ struct Guard {
 struct ConditionalRole {
     role: RoleId,
     when: Option<ConditionId>,
-    /// Nodes of the role graph, each of which gives the role to the callers that have the node.
+    /// The nodes of the role graph that give this role. A caller that has one of these nodes has
+    /// the role, unless a condition takes it.
     origins: Vec<(RoleId, OriginKind)>,
 }
 
 /// A kind of node that gives a role to a caller.
 #[derive(Clone, Copy)]
 enum OriginKind {
-    /// The caller has the role for all its requests, unless the role itself has a condition: by a
-    /// grant without a condition, by its token, as a reserved role, or by a role that extends it
-    /// and has no condition.
+    /// This gives the role for all requests, unless the role itself has a condition. It is a grant
+    /// without a condition, the token, a reserved role, or an extending role that no condition
+    /// takes.
     Certain,
     /// A grant with this condition.
     Grant(ConditionId),
@@ -96,9 +97,10 @@ struct HeldRoles {
     uncertain: Box<[RoleId]>,
 }
 
-/// A user for whom an actor calls, or the actor, with the roles that it has alone.
+/// Either a user for whom an actor calls, or this actor.
 #[derive(Debug)]
 pub(crate) struct Party {
+    /// All its roles, with those that the other party has too.
     pub(crate) roles: RoleSet,
     held: HeldRoles,
 }
@@ -122,7 +124,7 @@ enum HeldOrigin {
 /// The variables of a request, and the data of its caller.
 #[derive(Clone, Copy, Default)]
 pub struct ConditionInputs<'a> {
-    /// The variables. Its method, host and path are ignored: those of the [`AccessRequest`] count.
+    /// The variables. The method, host and path are ignored: those of the [`AccessRequest`] count.
     pub request: RequestInputs<'a>,
     /// The caller's data. Without it, no condition on the caller can be computed.
     pub caller: Option<&'a CallerConditions>,
@@ -136,13 +138,14 @@ impl ConditionInputs<'_> {
         Self { request: RequestInputs::NONE, caller: None, steps_left: None };
 }
 
-/// The conditional rules that a request has met. Three references: every search has them, also for
-/// a policy without conditions.
+/// Decides for a search whether the rules with guards count. It has only references, because every
+/// search needs one, even if the policy has no conditions.
 pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
     request: &'r AccessRequest<'r>,
     inputs: &'r ConditionInputs<'r>,
-    /// Of two callers, the caller whose own roles count; `None` for the roles that both have.
+    /// The user or the actor, if the search is for all roles of one of them. `None` for a single
+    /// caller, or for the roles that both have.
     party: Option<&'r Party>,
 }
 
@@ -209,7 +212,7 @@ impl Conditions {
     }
 
     /// Whether the condition of a role or a grant reads a placeholder of this rule. Then the rule
-    /// needs a guard, so that the roles of its requests are known.
+    /// needs a guard, from which these conditions read the placeholder.
     pub(crate) fn reads_placeholders(&self, rule: &Rule) -> bool {
         if self.read_by_roles.is_empty() {
             return false;
@@ -367,7 +370,7 @@ impl<'r> Candidates<'r> {
         Inputs { request, cached, placeholders, caller: None, steps_left }
     }
 
-    /// Whether the caller has a role, where conditions see the placeholders of this guard.
+    /// Whether the caller has a role for the request. Conditions read the guard's placeholders.
     pub(crate) fn has(&self, role: RoleId, guard: Option<GuardId>) -> bool {
         let guard = guard.map(|guard| self.conditions.guards.at(guard));
         let placeholders = guard.map(|guard| Placeholders { path: &guard.path, host: &guard.host });
@@ -380,7 +383,8 @@ impl<'r> Candidates<'r> {
         scope.is_none_or(|scope| scope.matches(self.request.scope))
     }
 
-    /// Whether a rule of a role that the caller may have counts; `None` if that cannot be computed.
+    /// Whether a rule of this role counts: its condition holds, and the caller has the role for the
+    /// request. `None` if that cannot be computed.
     pub(crate) fn truth(&self, role: RoleId, guard: GuardId) -> Option<bool> {
         let guard = self.conditions.guards.at(guard);
         let placeholders = Placeholders { path: &guard.path, host: &guard.host };
@@ -392,7 +396,8 @@ impl<'r> Candidates<'r> {
         and(when, self.has_role(role, &inputs))
     }
 
-    /// Whether the caller has a role, where the conditions of roles see these placeholders.
+    /// Whether the caller has a role for the request; `None` if that cannot be computed. Of a user
+    /// and an actor, both must have it, unless the search is for one of them.
     fn has_role(&self, role: RoleId, inputs: &Inputs<'_>) -> Option<bool> {
         let Some(caller) = self.inputs.caller else {
             // Only the roles that no condition can take are certain.
@@ -407,13 +412,15 @@ impl<'r> Candidates<'r> {
         }
     }
 
-    /// Whether a caller has this role for the request: a condition may take it from the caller.
+    /// Whether a caller has this role for the request. `held` tells how it has the roles that a
+    /// condition may take; it has its other roles for all requests.
     fn is_held(&self, role: RoleId, held: &HeldRoles, inputs: &Inputs<'_>) -> Option<bool> {
         let HeldRoles { roles, .. } = held;
         let Some(index) = roles.iter().position(|held| held.role == role) else {
             return Some(true);
         };
-        // The role and the conditional roles that extend it, which stand before it.
+        // The indices of the role and of all conditional roles that extend it, also indirectly.
+        // They are not above the index of the role, which is therefore the last one when sorted.
         let mut needed: SmallVec<[usize; 8]> = SmallVec::from_elem(index, 1);
         let mut next = 0;
         while let Some(held) = needed.get(next).and_then(|index| roles.get(*index)) {

@@ -19,12 +19,13 @@ use crate::ids::NodeId;
 
 pub(crate) use self::scan::{GlobSet, StepId};
 
-/// Maximum number of globs of a node that are tried separately, and of nodes whose globs are tried
-/// on the same segment: a byte is read at most 16 times, their product. Chosen, not measured.
+/// A limit on the globs that are tried one by one: for a segment, at most this many nodes with at
+/// most this many globs each. So each byte is read at most 4 · 4 = 16 times. Chosen, not measured.
 const MAX_TRIED: usize = 4;
 
-/// Maximum length, in bytes, of a segment on which globs are tried separately. That is faster than
-/// a pass of the automaton, but it would be quadratic for long segments.
+/// Maximum length, in bytes, of a segment on which globs are tried separately even if they have
+/// middle pieces. For short segments, this is faster than a pass of the automaton; for long ones,
+/// its time would be quadratic.
 const MAX_TRIED_LENGTH: usize = 64;
 
 /// A glob with the node that it leads to.
@@ -32,8 +33,8 @@ pub(crate) type Edge = (Glob, NodeId);
 
 /// The globs that leave a node, without duplicates.
 pub(crate) struct Globs {
-    /// The globs to try separately on a short segment: all of them, or none if there are more than
-    /// [`MAX_TRIED`].
+    /// All globs, to be tried separately on a short segment. Empty if there are more than
+    /// [`MAX_TRIED`], or if `always` has all of them.
     few: Box<[Edge]>,
     /// The globs that are tried separately on every segment. The scan matches the others.
     always: Box<[Edge]>,
@@ -50,7 +51,8 @@ impl Globs {
 
     /// Matches a non-empty segment with globs that can be tried separately, and calls `visit` with
     /// the node of each match. Returns the step at which the scan for the other globs starts, or
-    /// `None` if all have been tried. With a high `node_count`, few are tried: see [`MAX_TRIED`].
+    /// `None` if all have been tried. If `node_count` is above [`MAX_TRIED`], only the globs in
+    /// `always` are tried.
     pub(crate) fn match_cheap_or_defer(
         &self,
         segment: &[u8],

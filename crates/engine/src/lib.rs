@@ -205,7 +205,8 @@ impl Engine {
         denials.min().map_or(decision, Decision::Denied)
     }
 
-    /// Searches the rules of these roles. With a party, they are the roles that it has alone.
+    /// Searches the rules of these roles. `party` is the user or the actor if `roles` are all roles
+    /// of one of them; `None` for the roles of a single caller, or those that both have.
     #[inline]
     fn search<'r>(
         &'r self,

@@ -1,8 +1,8 @@
 //! Finds the pieces of globs in a segment, in a single pass (Aho and Corasick, CACM 18(6), 1975).
 //!
-//! The crate `aho-corasick` reports every piece that ends at a position, so nested pieces (`a`,
-//! `aa`, …) cost their number at each position. Here each piece links to the next shorter piece,
-//! and the caller may stop early.
+//! The crate `aho-corasick` reports every piece that ends at a position. With nested pieces (`a`,
+//! `aa`, …), that may be all of them, at each position. Here each piece links to the next shorter
+//! piece that ends at the same position, so that the caller may stop early.
 
 use policy::ids::{Id, IdVec, id_types, narrow};
 
@@ -28,8 +28,8 @@ impl PieceId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// Maximum number of entries in the table of the first states: 256 KiB. This holds all states of a
-/// policy with some hundred globs, and the most visited states of a larger policy.
+/// Maximum number of entries in the table of the first states: 256 KiB. The table has all states of
+/// a policy with a few hundred globs, and the most visited states of a larger policy.
 const MAX_TABLE_ENTRIES: usize = 1 << 16;
 
 /// The automaton of all pieces of all globs of a policy.
@@ -43,13 +43,13 @@ pub(crate) struct Automaton {
     pieces: IdVec<PieceId, Piece>,
 }
 
-/// The longest suffix of the input that is a prefix of a piece.
+/// A prefix of a piece. The current state is the longest one that is a suffix of the input so far.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     /// The first child; children are sorted by character. They end where the next state's children
     /// start.
     children: StateId,
-    /// The failure link: the state of the longest proper suffix.
+    /// The failure link: the longest other state that is a suffix of this prefix.
     shorter: StateId,
     /// The length of this prefix, in characters.
     pub(crate) depth: u32,
@@ -224,9 +224,9 @@ impl Automaton {
     /// Fills the table for as many of the first states as fit, at least for the root, where every
     /// chain of failure links ends.
     fn fill_table(&mut self) {
-        let states = (MAX_TABLE_ENTRIES / self.width).clamp(1, self.states.len() - 1);
-        let mut table: Vec<StateId> = Vec::with_capacity(states * self.width);
-        for state in self.states.ids().take(states) {
+        let state_count = (MAX_TABLE_ENTRIES / self.width).clamp(1, self.states.len() - 1);
+        let mut table: Vec<StateId> = Vec::with_capacity(state_count * self.width);
+        for state in self.states.ids().take(state_count) {
             let shorter = self.state(state).shorter.index();
             for character in 0..self.width {
                 let id = u16::try_from(character).map(CharId);

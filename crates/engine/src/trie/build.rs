@@ -88,7 +88,7 @@ impl TrieBuilder {
         id
     }
 
-    /// The target of an edge. A new edge is added, and its target.
+    /// The target of an edge. If the edge does not exist, adds it and its target.
     fn edge(&mut self, from: NodeId, segment: &Segment, source: Option<SourceId>) -> NodeId {
         match segment {
             Segment::Literal(literal) => self.literal_edge(from, literal.as_bytes()),
