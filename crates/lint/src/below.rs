@@ -10,8 +10,8 @@ use crate::related::RelatedRoles;
 use crate::trie::{Node, NodeId, RoleRule, Trie};
 use crate::warnings::{Budget, Steps, Warnings};
 
-/// Warns of each `deny` rule for a path or a depth, if an `allow` rule with a wider path covers
-/// deeper paths, and no other rule is for the deeper paths.
+/// Warns of each `deny` rule for a path, or for paths of the same depth, if an `allow` rule also
+/// covers deeper paths, and no other rule shows that this is intended.
 pub(crate) fn open_below(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut budget = Budget { total: Steps(2_000_000), max_per_rule: 2_000 };

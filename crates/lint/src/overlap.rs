@@ -25,8 +25,8 @@ pub(crate) struct Walk<'s, 'p, F> {
 }
 
 impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
-    /// Visits the related rules. True if `visit` ended the walk, or no steps are left: then a check
-    /// gives no warning.
+    /// Visits the related rules. True if `visit` ended the walk, or if no steps are left. A check
+    /// that has no steps left gives no warning.
     pub(crate) fn run(&mut self, pattern: &'p Pattern) -> bool {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.open_ended)
     }

@@ -1,6 +1,6 @@
 //! Names that callers from two sources can have. With a rule for `{user}`, each caller reaches the
 //! paths of the other; and a header with the name does not tell the application which of the two
-//! callers it is. Also rules with `{user}` where every user name has a prefix.
+//! callers it is. Another check is about rules with `{user}` where every user name has a prefix.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,11 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
     let mut pairs = Vec::new();
     for (a, source) in sources.iter().enumerate() {
         let later = sources.iter().enumerate().skip(a + 1);
-        let overlapping = later.filter(|(_, s)| s.names("user").overlap(source.names("user")));
-        pairs.extend(overlapping.map(|(b, _)| [a, b]));
+        let sharing = later.filter(|(_, other)| other.names("user").overlap(source.names("user")));
+        pairs.extend(sharing.map(|(b, _)| [a, b]));
     }
-    // The rules of the roles that callers from several sources with the same names can have, by the
-    // sorted indices of these sources.
+    // The rules with `{user}` by the sources whose callers share both a name and the role of the
+    // rule. A key has the sorted indices of these sources.
     let mut rules: BTreeMap<Vec<usize>, Vec<(Place, String)>> = BTreeMap::new();
     for (id, role) in roles {
         let sharing = pairs.iter().filter(|pair| {
@@ -59,7 +59,8 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
     }
 }
 
-/// The warning about callers with the same name, at the last of their sources.
+/// The warning about callers with the same name, at the last of their sources. `by` tells where the
+/// name is used, such as `headers`.
 fn same_name_warning(
     warning: Warning,
     kind: &str,
@@ -163,8 +164,8 @@ fn is_issuer(path: &ClaimPath) -> bool {
     matches!(&*path.0, [name] if **name == *"iss")
 }
 
-/// If the user names of every source have a prefix, warns of the first rule with `{user}`, unless a
-/// rule has `{user.id}`, whose author knows the difference.
+/// Warns of the first rule with `{user}` if the user names of every source have a prefix. There is
+/// no warning if some rule has `{user.id}`: its author knows the difference.
 pub(crate) fn prefixed_users(policy: &Policy, warnings: &mut Warnings) {
     let Some((.., prefix)) = policy.identity.sources().next() else { return };
     if policy.identity.sources().any(|(.., prefix)| prefix.is_empty())

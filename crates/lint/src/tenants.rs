@@ -29,7 +29,8 @@ struct DeniedNames<'s, 'p> {
     names: BTreeSet<&'p str>,
 }
 
-/// Warns of each `allow` rule for which two roles deny each other's hosts or paths.
+/// Warns if two roles deny each other's hosts or paths where an `allow` rule allows new ones. The
+/// warning is at a rule of the first role, and there is one at most for each first role.
 pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut warned: BTreeSet<RoleId> = BTreeSet::new();
@@ -141,9 +142,9 @@ fn find_tenants<'s, 'p>(
                 return None;
             }
             let is_nested = a.names.is_subset(&b.names) || a.names.is_superset(&b.names);
-            let share_a_name = position == Position::Host || !a.names.is_disjoint(&b.names);
+            let look_like_tenants = position == Position::Host || !a.names.is_disjoint(&b.names);
             if !is_nested
-                && share_a_name
+                && look_like_tenants
                 && !related.one_includes_other(a.rule.role_id, b.rule.role_id, steps)
             {
                 return Some([a.rule, b.rule]);
