@@ -1,15 +1,18 @@
 //! Decodes a `CheckRequest` in a single pass, borrowing from the message.
 //!
 //! Strings may have any bytes, although protobuf requires UTF-8: Envoy passes on whatever a client
-//! sends. A decoding error would be an error of the server, on which an Envoy with
-//! `failure_mode_allow` lets the request through. Instead, the authorizer denies a request whose
-//! method, path, host or `Authorization` is not valid.
+//! sends. If such bytes were a decoding error, the call would fail, and an Envoy with
+//! `failure_mode_allow` would let the request through. Instead, they are decoded, and the
+//! authorizer denies a request whose method, path, host or `Authorization` is not valid.
 //!
 //! Only fields that rolegate uses are decoded. The length of other fields is checked. A field that
-//! occurs twice is merged as protobuf defines it, with two exceptions. Of two `source.address`, the
-//! last replaces the first, and is not merged into it. A name that occurs twice in the `headers`
-//! map counts as two lines, although in protobuf the last wins: so a request with a second
-//! `authorization` is denied.
+//! occurs twice is merged as protobuf defines it, with three exceptions:
+//!
+//! * Of two `source.address`, the last replaces the first. It is not merged into it. The same holds
+//!   for a message inside it.
+//! * Of two text bodies, it is enough that one is not empty.
+//! * A name that occurs twice in the `headers` map counts as two lines, although in protobuf the
+//!   last wins. So a request with a second `authorization` is denied.
 
 use crate::wire::{Fields, Value, WireError};
 
@@ -28,8 +31,8 @@ pub struct CheckRequest<'a> {
     pub host: &'a [u8],
     /// `attributes.request.http.id`.
     pub id: &'a [u8],
-    /// `attributes.request.http.raw_body`. Only Envoy's `x-envoy-auth-partial-body` among the
-    /// headers says whether it is whole.
+    /// `attributes.request.http.raw_body`. It may be cut off: only the header
+    /// `x-envoy-auth-partial-body`, which Envoy adds, says whether it is.
     pub body: &'a [u8],
     /// Whether Envoy sends the body as text (`attributes.request.http.body`), as it does without
     /// `pack_as_bytes`. The text is ignored: Envoy replaces bytes in it that are not UTF-8.
@@ -37,8 +40,8 @@ pub struct CheckRequest<'a> {
     /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's
     /// configuration says that Envoy sends each body.
     pub buffers_body: bool,
-    /// Whether a gRPC server asks, and not Envoy: `attributes.request.http.size` is -1 (gRFC A92).
-    /// Envoy sends how many bytes it has received.
+    /// Whether a gRPC server sent this message (gRFC A92), and not Envoy. A gRPC server sets
+    /// `attributes.request.http.size` to -1; Envoy sets it to the number of bytes it has received.
     pub is_from_grpc_server: bool,
     /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, but
     /// is no decoding error, because a client can cause it.
@@ -125,9 +128,9 @@ struct Reader<'a, H> {
 }
 
 /// A header line as Envoy and the common protobuf libraries write it: the name, and then the value
-/// as `value` or `raw_value`, both shorter than 128 bytes. `None` if it is not like that. Most of a
-/// message is such lines, and this takes a third of the instructions of [`any_line`] (November
-/// 2026).
+/// as `value` or `raw_value`, both shorter than 128 bytes. `None` for any other line. Such lines
+/// are most of a message, and this function takes a third of the instructions of [`any_line`]
+/// (November 2026).
 fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     const NAME: u8 = 1 << 3 | 2;
     const VALUE: u8 = 2 << 3 | 2;
@@ -265,8 +268,8 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
     }
 }
 
-/// The last field of this number in a message; `None` if there is none, or the message is
-/// malformed.
+/// The content of the last field with this number in a message. `None` if there is no such field,
+/// if the last one has the wrong type, or if the message is malformed.
 fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
     let mut fields = Fields::new(message);
     let mut content = None;

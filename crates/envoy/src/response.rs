@@ -35,7 +35,8 @@ pub struct Encoder {
     metadata: Metadata,
 }
 
-/// Maximum bytes of a text of [`Encoder::describe`]: the name of a user may be as long as a token.
+/// Maximum length of a text of [`Encoder::describe`], in bytes. A longer text is cut: a user name
+/// may be almost as long as the JSON Web Token that it comes from.
 const MAX_METADATA_VALUE: usize = 1024;
 
 impl Encoder {
@@ -116,8 +117,8 @@ impl Encoder {
         self.fields.shrink_to(MAX_KEPT);
     }
 
-    /// The whole answer: prefix, status, the written fields as the message with the key `response`,
-    /// and metadata.
+    /// The whole answer: the gRPC prefix, the status, the message made of `self.fields`, and the
+    /// metadata. `response` is the field key of that message.
     fn message(&mut self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
         let metadata = self.metadata.as_bytes();
         let metadata_length =
@@ -156,9 +157,10 @@ const VALUE: u8 = 2 << 3 | 2; // HeaderValue
 /// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present,
 /// so that an OK is explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// A header replaces all headers of its name. Both ways to say so: `append: false`, which is
-/// deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's pull request 42878 had its
-/// `ext_authz` read the latter, and 43442 reverted that. Tested with Envoy 1.40.
+/// Makes a header replace all headers of its name. Two fields can say so, and both are written:
+/// `append: false`, which is deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's
+/// pull request 42878 made `ext_authz` read the second, and 43442 reverted that. Tested with Envoy
+/// 1.40.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
 /// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's
 /// length.
