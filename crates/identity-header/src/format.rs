@@ -21,7 +21,7 @@ pub const MAX_LEN: usize = 4096;
 pub const MAC_LEN: usize = 16;
 
 /// The id of a key: the first four bytes of its SHA-256 hash. It tells which of several keys a
-/// header was made with, and nothing about a key of full entropy.
+/// header was made with. It does not help to guess a key that is random.
 pub type KeyId = [u8; 4];
 
 const VERSION: u8 = 1;
@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 /// Length of the fields before the lengths of the strings.
 const FIXED_LEN: usize = 16;
 
-/// The strings that each identity has: audience, revision, user.
+/// The number of strings that each identity has: audience, revision, user.
 const ALWAYS: usize = 3;
 
 /// The identity to write to a header.
@@ -110,7 +110,8 @@ pub fn write(claims: &Claims<'_>, key: KeyId, out: &mut Vec<u8>) -> Result<(), T
     Ok(())
 }
 
-/// The id of the key in a message, if it begins as this version does.
+/// The id of the key in a message, which is a header decoded from base64url. `None` if the message
+/// has another version or is too short.
 #[must_use]
 pub fn key_id(message: &[u8]) -> Option<KeyId> {
     let (version, fields) = message.split_first()?;
@@ -161,7 +162,8 @@ impl<'b> Strings<'b> {
         })
     }
 
-    /// Splits off the next `count` strings; `None` if a length is inside a character.
+    /// Splits off the next `count` strings. `None` if there are fewer, or if a length ends a string
+    /// in the middle of a UTF-8 character.
     fn take_strings(&mut self, count: usize) -> Option<Self> {
         let (lens, next_lens) = self.lens.split_at_checked(2 * count)?;
         let mut next_text = self.text;
