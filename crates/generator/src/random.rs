@@ -55,7 +55,7 @@ pub struct OwnedCaller {
     pub user: Option<String>,
     /// The source that authenticated it; sometimes unknown.
     pub source: Option<SourceId>,
-    /// The length of the prefix of that source.
+    /// The length of the prefix of that source, with which `user` begins.
     pub prefix: usize,
     /// Its groups.
     pub groups: Vec<String>,
@@ -63,7 +63,7 @@ pub struct OwnedCaller {
     pub roles: Vec<String>,
 }
 
-/// Generates policies, callers and requests with these parameters.
+/// Generates policies, callers and requests with the parameters of a [`Shape`].
 #[derive(Clone, Debug)]
 pub struct Generator {
     shape: Shape,
@@ -80,7 +80,8 @@ const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.
 const REQUEST_HOSTS: &[&str] =
     &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
 /// Segments and user names consist of these, so that many are similar. In segments, the last two
-/// become triplets (`%C3%A9` and `%25`), whose last characters equal others in this list.
+/// are percent-encoded, as `%C3%A9` and `%25`: these end in `9` and `5`, which are also in this
+/// list.
 const LETTERS: &[&str] = &["a", "9", "A", "5", "é", "%"];
 
 impl Default for Shape {
@@ -123,7 +124,12 @@ impl Generator {
         let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
         self.extend(&mut roles);
         let grants = self.grants(&roles);
-        Policy { identity: several(&self.place), roles: roles.into(), grants, ..Policy::default() }
+        Policy {
+            identity: three_sources(&self.place),
+            roles: roles.into(),
+            grants,
+            ..Policy::default()
+        }
     }
 
     /// A rule.
@@ -170,7 +176,7 @@ impl Generator {
     /// A caller from a random source, with the prefix of that source in its name.
     fn caller_from_source(&mut self, user: usize) -> OwnedCaller {
         let name = user_name(user);
-        let identity = several(&self.place);
+        let identity = three_sources(&self.place);
         let sources: Vec<_> = identity.sources().collect();
         match self.rng.pick(&sources).filter(|_| self.shape.user_id > 0) {
             Some((source, _, prefix)) => OwnedCaller {
@@ -289,17 +295,17 @@ impl Generator {
                 at: self.place.clone(),
             })
             .collect();
-        let ungranted =
+        let reserved =
             roles.iter().take_while(|role| [ANYONE, AUTHENTICATED].contains(&&*role.name)).count();
         for user in 0..self.shape.users {
-            for role in self.some_roles(ungranted, roles.len()) {
+            for role in self.some_roles(reserved, roles.len()) {
                 if let Some(grant) = grants.get_mut(role) {
                     grant.users.push(user_name(user).into());
                 }
             }
         }
         for group in 0..GROUPS {
-            for role in self.some_roles(ungranted, roles.len()) {
+            for role in self.some_roles(reserved, roles.len()) {
                 if let Some(grant) = grants.get_mut(role) {
                     grant.groups.push(group_name(group).into());
                 }
@@ -402,15 +408,17 @@ impl Generator {
             Segment::Literal(literal) => literal.to_string(),
             Segment::Any(_) => self.word(),
             Segment::User => encoded(user),
-            // The prefix of a source; for a caller from another source, the name nearly matches.
+            // Half of the time, the name without `PREFIX`: it can match if the caller's source has
+            // that prefix. Otherwise, the whole name: it can match if the source has none. For
+            // other callers, it nearly matches.
             Segment::UserId(_) => {
                 let prefix = if self.rng.percent(50) { PREFIX } else { "" };
                 encoded(user.strip_prefix(prefix).filter(|id| !id.is_empty()).unwrap_or(user))
             }
             Segment::Glob(glob) => {
                 let mut text = String::new();
-                for (place, piece) in glob.0.iter().enumerate() {
-                    if place > 0 {
+                for (index, piece) in glob.0.iter().enumerate() {
+                    if index > 0 {
                         text.push_str(&self.letters(0, 2));
                     }
                     text.push_str(piece);
@@ -429,7 +437,8 @@ impl Generator {
         if self.rng.percent(self.shape.relative) { "*".into() } else { resource }
     }
 
-    /// A random segment from the pool; user names come first in it.
+    /// One of [`Shape::words`] different segments. Each is an encoded user name; the policy's users
+    /// come first.
     fn word(&mut self) -> String {
         encoded(&user_name(self.rng.below(self.shape.words)))
     }
@@ -453,13 +462,13 @@ pub(super) fn unverified(place: &Place) -> Identity {
     Identity { basic: Some(basic), ..Identity::default() }
 }
 
-/// How many sources [`several`] has.
+/// How many sources [`three_sources`] has.
 const SOURCES: u32 = 3;
 /// The prefix of one issuer. Other user names begin with it, too.
 const PREFIX: &str = "a";
 
 /// Basic authentication and two issuers, of which the second has a prefix.
-fn several(place: &Place) -> Identity {
+fn three_sources(place: &Place) -> Identity {
     let issuers = [("https://id.test", ""), ("https://ci.test", PREFIX)];
     let jwt = issuers.map(|(name, prefix)| Issuer {
         issuer: name.into(),
@@ -488,8 +497,8 @@ fn several(place: &Place) -> Identity {
     Identity { jwt: jwt.into(), ..unverified(place) }
 }
 
-/// The name that the parser gives to a rule in short form, and another name for a rule without a
-/// short form.
+/// The name of a rule. If the rule has a short form, it is the name that the parser gives to it;
+/// otherwise it is `several`.
 pub(super) fn name_of(rule: &Rule) -> Arc<str> {
     let Rule { actions, scopes, resources, .. } = rule;
     match (&**scopes, &**resources) {
