@@ -92,9 +92,9 @@ pub struct Progress {
     pub responses: u64,
     /// Errors so far.
     pub errors: u64,
-    /// Responses per second since the last report.
+    /// Responses per second since the last call of [`Watch`].
     pub rate: f64,
-    /// The corrected p99 so far, in nanoseconds.
+    /// The p99 of the latencies so far, each from when its request was due, in nanoseconds.
     pub p99: u64,
 }
 

@@ -79,7 +79,8 @@ pub(crate) struct RequestSequence {
 impl Recipes {
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
-        // The first rendering only validates a request, and must not advance a sequence variable.
+        // The first rendering of a request validates it, and is kept if it is constant. It has its
+        // own variables, because it must not advance a sequence variable.
         let scratch_variables = Variables::new(&plan.workload.variables);
         let authority = plan.target.authority.clone();
         let mut recipes = Vec::new();
@@ -210,7 +211,7 @@ impl Plain {
                 Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() })
             }
             Protocol::Http2 => self.http2(),
-            Protocol::Check => self.call(authority),
+            Protocol::Check => self.check_call(authority),
         }
     }
 
@@ -279,7 +280,7 @@ impl Plain {
         Ok(Rendered::Http2 { request, body: self.body })
     }
 
-    fn call(self, authority: &str) -> Result<Rendered, Failed> {
+    fn check_call(self, authority: &str) -> Result<Rendered, Failed> {
         let request = http::Request::post(format!("http://{authority}{CHECK_PATH}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")

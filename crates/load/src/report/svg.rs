@@ -41,7 +41,7 @@ pub struct Line<'a> {
     pub name: &'a str,
     /// Its points.
     pub points: Vec<Point>,
-    /// Whether its points are connected; else each is a dot.
+    /// Whether its points are connected. A point with a spread is drawn as a dot in any case.
     pub connected: bool,
 }
 
@@ -71,12 +71,12 @@ const TOP: f64 = 16.0;
 /// The legend: the height of its rows and the width of an entry.
 const ROW: f64 = 20.0;
 const ENTRY: f64 = 270.0;
-/// The number of colours. Each line also has its own dashes.
+/// The number of styles for lines. Each has its own colour, and most have dashes.
 const COLOURS: usize = 8;
 /// The default of [`Chart::size`].
 pub const DEFAULT_SIZE: (f64, f64) = (76.0, 350.0);
 
-/// The points of a percentile curve between 0 % and the last percentile.
+/// The number of steps between the points of a percentile curve, from 0 % to the last percentile.
 const POINTS: u32 = 160;
 /// The percentiles that are labelled, if reached.
 const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
@@ -107,7 +107,8 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
     Some(Chart { title, x, y, size: DEFAULT_SIZE, lines })
 }
 
-/// The points of a curve, up to the percentile beyond which there is a single value.
+/// The points of a curve, up to the percentile beyond which there is only one value. `distance` is
+/// 1/(1−p).
 fn distribution(of: &Histogram<u64>) -> Vec<Point> {
     let end = units::float(of.len()).max(1.0).log10();
     let distances =
@@ -120,7 +121,7 @@ fn distribution(of: &Histogram<u64>) -> Vec<Point> {
 }
 
 impl Axis {
-    /// A logarithmic axis around these values, whose ends are numbers such as 1, 2, 5 or 10.
+    /// A logarithmic axis around these values. Each of its ends is 1, 2 or 5 times a power of ten.
     pub fn logarithmic(
         label: &str,
         values: impl Iterator<Item = f64>,
@@ -137,7 +138,7 @@ impl Axis {
         let start = marks.iter().copied().rfind(|mark| *mark <= low).unwrap_or(decade);
         let end = marks.iter().copied().find(|mark| *mark >= high && *mark > start);
         let ends = (start, end.unwrap_or(10.0 * high));
-        // Fewer labels where they would be too close together.
+        // On a long axis, only the powers of ten have labels: more would be too close together.
         let step = if (ends.1 / ends.0).log10() <= 3.2 { 1 } else { 3 };
         let inside = ends.0 * 0.999..=ends.1 * 1.001;
         let marks = marks.into_iter().step_by(step).filter(|mark| inside.contains(mark));

@@ -49,8 +49,8 @@ impl Http1 {
         Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })
     }
 
-    /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a
-    /// response to HEAD.
+    /// Sends a request and reads the whole response. `bodiless` says that the response has no body,
+    /// as after HEAD.
     pub(super) async fn request(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
         if !self.buffer.is_empty() {
             return Err("a response without a request".into());
@@ -138,6 +138,7 @@ impl Http1 {
         if self.more().await? { Ok(()) } else { Err(CLOSED) }
     }
 
+    /// Reads more bytes. Returns `false` at the end of the stream.
     async fn more(&mut self) -> Result<bool, Fault> {
         self.buffer.reserve(4096);
         let read =

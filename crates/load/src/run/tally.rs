@@ -8,8 +8,8 @@ use crate::answer::{Answer, Fault};
 use crate::plan::{Plan, Rate};
 use crate::results::{GeneratorStats, RunResults, histogram};
 
-/// A generator that is busy for more than this fraction of its threads' time is considered the
-/// limit.
+/// If the generator's threads are busy for more than this fraction of the time, the generator may
+/// be the limit, and not the server.
 const MAX_CPU_FRACTION: f64 = 0.9;
 
 /// If more than this fraction of the requests is sent late, the report contains a warning.
@@ -19,6 +19,8 @@ const MAX_LATE_FRACTION: f64 = 0.01;
 const LATE_AFTER: Duration = Duration::from_millis(1);
 
 impl RunResults {
+    /// Records whether a request was sent late, and why. If a slot was free in time, the generator
+    /// woke late. Otherwise, the request queued until a slot was free.
     pub(super) fn record_start(&mut self, tick: Tick, sent: u64) {
         let late = Duration::from_nanos(sent.saturating_sub(tick.intended));
         let generator = &mut self.generator;
@@ -75,8 +77,8 @@ impl RunResults {
         stats.cpu += thread.generator.cpu;
     }
 
-    /// Completes the sum of all threads. Before, `elapsed` is the time of the last response, and
-    /// includes the warm-up.
+    /// Completes the sum of all threads' results. Before this, `elapsed` is the time from the start
+    /// of the warm-up to the last response or fault. After this, it does not include the warm-up.
     pub(super) fn complete(&mut self, plan: &Plan, limits: &RunLimits) {
         self.interrupted = plan.stop.is_requested();
         if !self.interrupted && plan.requests.is_none() {

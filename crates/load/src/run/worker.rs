@@ -1,5 +1,5 @@
 //! A thread of the generator: it connects, waits for the start, and keeps its slots filled with
-//! requests until the end.
+//! requests until the end. A slot has one request at a time.
 
 use std::cell::RefCell;
 use std::io;
@@ -26,6 +26,7 @@ use crate::results::RunResults;
 
 pub(super) struct ThreadConfig {
     pub(super) plan: Plan,
+    /// The number of the thread, from 0.
     pub(super) number: usize,
     pub(super) recipes: Arc<Recipes>,
     pub(super) results: Arc<Mutex<RunResults>>,
@@ -233,8 +234,8 @@ impl Worker {
         }
     }
 
-    /// Waits until the next request is due, and returns it with the time since the start of the
-    /// run; `None` at the end of the run.
+    /// Waits until the next request is due. Returns its tick, the request, and the time at which it
+    /// is sent, in nanoseconds since the start of the run. `None` at the end of the run.
     async fn next(&self) -> Option<(Tick, PreparedRequest, u64)> {
         let tick = self.pacer.next().await?;
         let request = self.requests.borrow_mut().next();
