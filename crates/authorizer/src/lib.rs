@@ -9,13 +9,13 @@
 //! Both use the other modules:
 //!
 //! * `request`: parses and validates a request; `tokens` finds tokens in headers and `cookies`;
-//! * `authentication`: how its caller becomes known;
+//! * `authentication`: finds out who the caller of a request is;
 //! * `responder`: builds the headers of an allowed request and the answer to a denied request;
 //! * `answer`: header values, challenges and bodies, for the responder;
 //! * `sanitizer`: which headers are set or removed, so that a client cannot spoof them;
 //! * `identity_header`: a signed header that tells the application who the caller is;
 //! * `metadata`: the metadata of an allowed request, for Envoy's later filters;
-//! * `conditions`: the variables of conditions; `recorded`: those that the decision log has;
+//! * `conditions`: the variables of conditions; `recorded`: their values for the decision log;
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
 
@@ -167,8 +167,9 @@ impl Authorizer {
         Ok((this, warnings))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified. This is a separate step
-    /// after [`Self::compile`] without `previous`: [`Authenticator::carry_over`] says why.
+    /// Carries over the Basic credentials that `previous` has verified. [`Self::compile`] does this
+    /// for its argument `previous`. A caller that compiles without `previous` does it as a separate
+    /// step: [`Authenticator::carry_over`] says why.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
@@ -184,7 +185,7 @@ impl Authorizer {
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
     /// If a reload replaces the authorizer between the two calls, call the new authorizer.
-    /// That one ignores `result` if the user's hash has changed, or if `result` is for a token.
+    /// It ignores `result` if the user's password hash has changed, or if `result` is for a token.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -206,9 +207,10 @@ impl Authorizer {
         self.check_with(Authentication::Inline, request, scratch, now).verdict()
     }
 
-    /// Authorizes a request as if this were its caller, or as if authenticating it had failed: for
-    /// tools and tests. The credentials in the request are not verified. On a search
-    /// cluster, this adds nothing to shared caches and takes no lock that other decisions wait for.
+    /// Authorizes a request as if `subject` were its caller. If `subject` is an error, the request
+    /// is treated as if authentication had failed with that error. This is for tools and tests: the
+    /// credentials in the request are not verified. On a search cluster, this adds nothing to
+    /// shared caches and takes no lock that other decisions wait for.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
@@ -356,7 +358,7 @@ impl Authorizer {
     /// The well-formed credentials of a request, not verified.
     ///
     /// # Errors
-    /// If they are malformed or ambiguous.
+    /// If the credentials are malformed or ambiguous.
     pub fn credentials<'r>(
         &self,
         request: &Request<'r>,
@@ -365,7 +367,7 @@ impl Authorizer {
     }
 
     /// The subject of an assumed caller. If the policy requires an actor and the subject has none,
-    /// the client certificate of the request names it.
+    /// the actor is added: the client certificate of the request names it.
     ///
     /// # Errors
     /// If an actor is required, and the certificate is missing, invalid or not named by the policy;
@@ -385,8 +387,8 @@ impl Authorizer {
         request::certificate(request, self.backend(request.host).identity()).ok().flatten()
     }
 
-    /// The user and the issuer that the invalid credentials of a request claim, unverified, and
-    /// details of the error; for logs and people, never for the client.
+    /// Details of the error in the credentials of a request, with the user and the issuer that
+    /// these claim. Nothing of it is verified. It is for logs and people, never for the client.
     #[must_use]
     pub fn attempted(
         &self,
@@ -442,7 +444,7 @@ impl Authorizer {
 }
 
 impl AssumedCaller<'_> {
-    /// Authorizes a request as if this were its caller, as [`Authorizer::check_as`] does. The
+    /// Authorizes a request as if it came from this caller, as [`Authorizer::check_as`] does. The
     /// caller was prepared for one backend: a request to a host of the other backend is denied.
     pub fn check<'a>(
         &'a self,
