@@ -52,7 +52,7 @@ impl Console {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system cannot create it.
+    /// When the system cannot create the thread.
     pub fn start(sources: Sources) -> io::Result<Self> {
         let state = Arc::new(ConsoleState {
             sources,
@@ -133,10 +133,10 @@ fn is_answered(host: &str, hosts: &[String]) -> bool {
         || hosts.iter().any(|host| name.eq_ignore_ascii_case(host))
 }
 
-/// Renders pages until the console is dropped. A panic costs one page.
+/// Renders pages until the console is dropped. After a panic, only the page at hand is missing.
 fn render_pages(state: &ConsoleState, requests: &Receiver<PageRequest>) {
     while let Ok(PageRequest { question, current, page }) = requests.recv() {
-        // The client may have disconnected, before or now.
+        // The client may have disconnected already, or may do so while the page is rendered.
         if !page.is_closed()
             && let Ok(html) = catch("rendering a page", || page::render(state, &current, &question))
         {
