@@ -40,18 +40,19 @@ impl Browser {
     /// Starts it, with its files in `folder`.
     pub fn start(folder: &Path) -> Result<Self, Failed> {
         let program = program()?;
-        let home = program.parent().unwrap_or(Path::new("/"));
+        let program_folder = program.parent().unwrap_or(Path::new("/"));
         let fonts = folder.join("fonts.conf");
         let config = format!(
             "<?xml version=\"1.0\"?><fontconfig>\
              <dir>{}</dir><dir>/usr/share/fonts</dir><cachedir>{}</cachedir>\
              <alias><family>monospace</family>\
              <prefer><family>DejaVu Sans Mono</family></prefer></alias></fontconfig>",
-            home.join("fonts").display(),
+            program_folder.join("fonts").display(),
             folder.join("fonts-cache").display(),
         );
         std::fs::write(&fonts, config).map_err(|error| Failed::io("fonts.conf", &error))?;
-        // The protocol uses the file descriptors 3 and 4.
+        // Chromium reads commands from file descriptor 3 and writes messages to 4: the shell moves
+        // the pipes of standard input and output there.
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2"])
@@ -62,7 +63,7 @@ impl Browser {
             .arg("--no-proxy-server")
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg("about:blank")
-            .env("LD_LIBRARY_PATH", home.join("lib"))
+            .env("LD_LIBRARY_PATH", program_folder.join("lib"))
             .env("FONTCONFIG_FILE", &fonts)
             .env("HOME", folder);
         let log = folder.join("chromium.log");
@@ -112,7 +113,8 @@ impl Browser {
 
     /// Does something that loads a page, and waits until that page is loaded.
     ///
-    /// The old page is marked, because a load event could belong to it.
+    /// The old page is marked with `isOld`, and the page without the mark is the new one. A load
+    /// event would not tell: it could belong to the old page.
     pub fn load(
         &mut self,
         action: impl FnOnce(&mut Self) -> Result<(), Failed>,
@@ -136,8 +138,8 @@ impl Browser {
         self.load(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
-    /// The value of an expression on the page. The debugger evaluates it, whatever the policy of the
-    /// page is.
+    /// The value of an expression on the page. The debugger evaluates it, even if the page's
+    /// Content-Security-Policy allows no script.
     pub fn value(&mut self, expression: &str) -> Result<Value, Failed> {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let mut result = self.call("Runtime.evaluate", parameters)?;
@@ -199,8 +201,8 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         self.session = None;
-        // Its helper processes end with it. The process is dropped next, which kills it if it does
-        // not answer.
+        // A browser that closes also ends its helper processes. The field `process` is dropped
+        // next: that stops a browser which has not answered.
         let _ = self.call("Browser.close", json!({}));
     }
 }
@@ -208,7 +210,8 @@ impl Drop for Browser {
 fn is_wrong(event: &Value, origin: &str) -> bool {
     match event["method"].as_str() {
         Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
-        // A link that a test clicks by script leaves a page that no person has used.
+        // Chromium reports this if a script of a test clicks a link on a page that no person has
+        // used.
         Some("Audits.issueAdded") => !event.to_string().contains("NavigationEntryMarkedSkippable"),
         Some("Network.requestWillBeSent") => {
             let url = event["params"]["request"]["url"].as_str().unwrap_or_default();

@@ -45,13 +45,13 @@ pub enum Answers {
     /// It accepts everything.
     #[default]
     Ok,
-    /// It rejects one record of each request, and accepts the others.
+    /// It answers that it has rejected one log record of each request. It accepts all spans.
     AllButOne,
     /// It never answers.
     Never,
-    /// It answers with this error, and repeats the `authorization` header.
+    /// It answers with this error. The message of the error repeats the `authorization` header.
     Error(Code),
-    /// It answers with such an error to each request that has this text.
+    /// It answers with such an error if the request has this text, and accepts other requests.
     ErrorIf(Code, &'static str),
 }
 
@@ -78,7 +78,7 @@ struct Records {
     logs: Vec<LogRecord>,
     resources: Vec<Vec<KeyValue>>,
     requests: usize,
-    /// All messages and headers.
+    /// The headers and the encoded message of each request.
     bytes: Vec<u8>,
 }
 
@@ -95,7 +95,7 @@ impl Collector {
         let server = server
             .add_service(TraceServiceServer::new(receiver.clone()))
             .add_service(LogsServiceServer::new(receiver.clone()));
-        // Independent of the runtime of the test that starts it.
+        // The collector has a runtime of its own, not that of the test that starts it.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         let listener = std::net::TcpListener::bind(address).map_err(|error| failed(&error))?;
@@ -129,7 +129,7 @@ impl Collector {
         self.receiver.lock().logs.clone()
     }
 
-    /// The resource of each request so far.
+    /// The attributes of the resource of each batch so far. A request may have several batches.
     pub fn resources(&self) -> Vec<Vec<KeyValue>> {
         self.receiver.lock().resources.clone()
     }
@@ -154,8 +154,8 @@ impl Drop for Collector {
     }
 }
 
-/// Exports nothing to the collector at this address, with this metadata: a gRPC call as the
-/// libraries of applications make it.
+/// Sends an empty export of spans with this metadata to the collector at this address. It is a gRPC
+/// call like those of the libraries that applications use.
 pub async fn export(to: SocketAddr, metadata: &[(&'static str, &str)]) -> Result<(), Status> {
     let endpoint = Endpoint::from_shared(format!("http://{to}")).map_err(unusable)?;
     let channel = endpoint.connect().await.map_err(unusable)?;

@@ -39,9 +39,9 @@ pub struct Envoy {
 pub struct Listener {
     /// Its name, which is also a part of the names of its statistics.
     pub name: String,
-    /// The authorization services; without any, Envoy has no ext_authz.
+    /// The authorization services. If there are none, the listener has no filter `ext_authz`.
     pub targets: Vec<Target>,
-    /// Authorizes inside Envoy, in place of the targets.
+    /// rolegate inside Envoy. It is ignored unless `targets` is empty.
     pub module: Option<Module>,
     /// Differences from the shipped configuration.
     pub settings: Settings,
@@ -57,7 +57,7 @@ pub struct Module {
     /// The file that all decisions are logged to; `None` to log only denials to standard output, as
     /// shipped.
     pub decisions: Option<PathBuf>,
-    /// More lines of its configuration, such as `hash-timeout: 1s`.
+    /// More lines of rolegate's configuration, such as `hash-timeout: 1s`.
     pub more: Vec<String>,
 }
 
@@ -72,7 +72,8 @@ pub struct Settings {
     pub use_remote_address: bool,
     /// The maximum number of body bytes sent to rolegate; `None` for no body.
     pub with_request_body: Option<u32>,
-    /// Whether these are whole bodies, as `deploy/envoy/search.yaml` has it.
+    /// Whether Envoy sends only whole bodies, never a part of one, as in
+    /// `deploy/envoy/search.yaml`.
     pub whole_bodies: bool,
     /// The timeout of a Check call.
     pub timeout: Duration,
@@ -169,7 +170,7 @@ impl Envoy {
         Self::start_with_program(&program()?, folder, app, listeners).await
     }
 
-    /// Like [`Self::start`], with this program of Envoy.
+    /// Like [`Self::start`], but runs this Envoy program.
     pub(crate) async fn start_with_program(
         program: &Path,
         folder: &Path,
@@ -183,8 +184,8 @@ impl Envoy {
         Self::start_with_modules(program, folder, &configuration, &names, modules).await
     }
 
-    /// Starts Envoy with this configuration, which has an admin interface, and listeners with these
-    /// names.
+    /// Starts Envoy with this configuration. It must have an admin interface and the listeners that
+    /// `listeners` names.
     pub async fn start_configured(
         folder: &Path,
         configuration: &str,
@@ -193,8 +194,8 @@ impl Envoy {
         Self::start_with_modules(&program()?, folder, configuration, listeners, folder).await
     }
 
-    /// Like [`Self::start_configured`], with this program of Envoy, and with dynamic modules in the
-    /// folder `modules`.
+    /// Like [`Self::start_configured`], but runs this Envoy program, which loads dynamic modules
+    /// from the folder `modules`.
     pub async fn start_with_modules(
         program: &Path,
         folder: &Path,
@@ -268,7 +269,7 @@ impl DerefMut for Envoy {
     }
 }
 
-/// The addresses of its admin interface and of its listeners, once it accepts requests.
+/// The addresses of Envoy's admin interface and of its listeners; `None` until it accepts requests.
 async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<SocketAddr>)> {
     let admin: SocketAddr = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
     if get(admin, "/ready", &[]).await.ok()?.text().trim() != "LIVE" {
@@ -290,8 +291,9 @@ fn shipped(file: &str) -> Result<Value, Failed> {
     documents.into_iter().next().ok_or_else(|| Failed::new(file, "it is empty"))
 }
 
-/// The shipped configuration in front of the application at `app`, with a copy of its listener and
-/// of its cluster `rolegate` for each of `listeners`, at this port (0: any).
+/// The shipped configuration, with the application at `app`. Each of `listeners` gets a copy of the
+/// shipped listener and, if it has targets, of the shipped cluster `rolegate`. The listeners use
+/// this port; with 0, the system chooses a port for each.
 fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<Value, Failed> {
     let mut config = shipped("envoy/envoy.yaml")?;
     config["admin"]["address"]["socket_address"]["port_value"] = 0.into();
@@ -390,7 +392,7 @@ impl Listener {
         cluster
     }
 
-    /// The name of that cluster.
+    /// The name of the cluster for its authorization services.
     fn cluster_name(&self) -> String {
         match self.name.as_str() {
             "public" => "rolegate".to_owned(),
@@ -433,9 +435,11 @@ fn seconds(time: Duration) -> Value {
     format!("{}s", time.as_secs_f64()).into()
 }
 
-/// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority.
-/// Servers based on the crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy
-/// 1.40: a reset with PROTOCOL_ERROR), so the authority is set.
+/// The settings of Google's client for this target. They set the authority to `localhost`.
+///
+/// Otherwise, on a Unix socket, the client sends the socket's path, percent-encoded, as the
+/// authority. Servers based on the crate h2 (rolegate's and tonic's) reject that as malformed (seen
+/// with Envoy 1.40: a reset with PROTOCOL_ERROR).
 fn google(name: &str, target: &Target) -> Value {
     let arguments = json!({ "grpc.default_authority": { "string_value": "localhost" } });
     json!({
@@ -455,7 +459,7 @@ fn http2() -> Value {
     json!({ OPTIONS: options })
 }
 
-/// Tells rolegate that Envoy sends each body.
+/// The settings of a route that tell rolegate that Envoy sends the whole body of each request.
 fn buffered() -> Value {
     json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute",
@@ -463,7 +467,7 @@ fn buffered() -> Value {
     })
 }
 
-/// Switches the library off.
+/// The settings of a route that switch rolegate inside Envoy off.
 fn disabled() -> Value {
     const MODULES: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3";
     json!({
@@ -479,7 +483,7 @@ fn disabled() -> Value {
 
 /// The version of [`program`].
 const VERSION: &str = "1.40.0";
-/// The version of [`older_program`]: of the oldest minor version that loads the module.
+/// The version of [`older_program`]. No Envoy of an older minor version loads the module.
 const OLDER_VERSION: &str = "1.38.3";
 
 /// The Envoy program: `ENVOY=/path`, else as `make tools` installed it in `.tools/`.

@@ -1,4 +1,4 @@
-//! A process of the testbed. Its output goes to a file, and dropping it stops it by its process id.
+//! A process of the testbed, with a log file. Dropping it stops this process and no other.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub struct Process {
     log_start: usize,
 }
 
-/// Where the standard output of a process goes. Its errors always go to its log.
+/// Where the standard output of a process goes. Its standard error always goes to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdout {
     /// To its log.
@@ -65,7 +65,7 @@ const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Process {
-    /// Starts it, and appends its output to `log`.
+    /// Starts it. Its standard error is appended to `log`; its standard output goes to `stdout`.
     pub fn start(
         name: &'static str,
         mut command: Command,
@@ -98,7 +98,8 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until `ready` returns something.
+    /// Calls `ready` again and again until it returns something. Fails if the process ends first,
+    /// or after `limit`.
     pub async fn until<T>(
         &mut self,
         limit: Duration,
@@ -232,7 +233,7 @@ fn read(log: &Path) -> Vec<u8> {
 }
 
 /// The program at the path in this environment variable, else the first of `candidates` that is a
-/// file. `remedy` is how to get it, for the error.
+/// file. `remedy` tells a person how to get the program: the error has it.
 pub(crate) fn find_program(
     variable: &str,
     remedy: &str,

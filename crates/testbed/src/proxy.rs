@@ -52,7 +52,7 @@ pub struct Proxy {
 const ROLEGATE: &str = "127.0.0.1:9193";
 const APPLICATION: &str = "127.0.0.1:8080";
 
-/// The timeouts in the files, and [`Timeouts::Long`] in their place.
+/// The timeouts in the files, each with its replacement for [`Timeouts::Long`].
 const LONG_TIMEOUTS: &[(&str, &str)] = &[
     ("proxy_connect_timeout 1s", "proxy_connect_timeout 60s"),
     ("proxy_read_timeout 2s", "proxy_read_timeout 60s"),
@@ -67,11 +67,11 @@ const CADDY_VERSION: &str = "2.11.9";
 /// The version of Traefik in `.tools/`.
 const TRAEFIK_VERSION: &str = "3.6.12";
 
-/// The maximum time until it accepts connections.
+/// The maximum time until a proxy accepts connections, and then until it has its routes.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the shipped file, which belongs into the context `http`, needs around it. A single process:
-/// when it is killed, none is left.
+/// The main configuration of nginx. It includes the shipped file, which is only a part of the
+/// context `http`. nginx runs as a single process, so that killing it leaves no worker behind.
 const AROUND_NGINX: &str = "daemon off; master_process off; pid nginx.pid; events {}
 http {
     access_log off;
@@ -105,7 +105,8 @@ impl Kind {
         self.name()
     }
 
-    /// The program: `NGINX=/path` (`HAPROXY`, `CADDY`), else as the Makefile installs it.
+    /// The program: `NGINX=/path` (or `HAPROXY`, `CADDY`, `TRAEFIK`), else as the Makefile installs
+    /// it.
     fn program(self) -> Result<PathBuf, Failed> {
         let (variable, remedy, folder) = match self {
             Self::Nginx => ("NGINX", "run `make tools`", "nginx-haproxy".to_owned()),
@@ -119,7 +120,7 @@ impl Kind {
         find_program(variable, remedy, [program])
     }
 
-    /// Its name in lower case: of its program and its folder.
+    /// Its name in lower case. Its program has this name, too.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nginx => "nginx",
@@ -184,8 +185,8 @@ impl Proxy {
         Ok(Self { address, _port: port, _process: process })
     }
 
-    /// Sends a request until it is answered by something that the proxy asks or forwards to, none of
-    /// which answers 404: Traefik accepts connections before it has its routes.
+    /// Sends requests until one is not answered with 404. Traefik accepts connections before it has
+    /// its routes, and then answers 404 itself; neither rolegate nor the application does.
     pub async fn wait_for_routes(&self) -> Result<(), Failed> {
         let end = Instant::now() + START_TIMEOUT;
         while get(self.address, "/", &[]).await?.status == 404 {
@@ -198,7 +199,7 @@ impl Proxy {
     }
 }
 
-/// The replacements of addresses and timeouts in the files.
+/// What replaces the addresses and the timeouts in the files.
 struct Addresses {
     public: SocketAddr,
     rolegate: SocketAddr,
@@ -207,7 +208,8 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Copies a file under `deploy/` to `folder`, with its addresses and `more` replaced.
+    /// Copies a file under `deploy/` to `folder`, and replaces addresses and timeouts in it. `more`
+    /// has more texts to replace, each with its replacement.
     fn copy(&self, file: &str, folder: &Path, more: &[(&str, &str)]) -> Result<(), Failed> {
         let from = deploy(file);
         let text = std::fs::read_to_string(&from).map_err(|error| Failed::io(file, &error))?;

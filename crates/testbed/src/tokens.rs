@@ -28,7 +28,7 @@ pub const ALGORITHMS: [&str; 13] = [
     "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
     "ES384", "ES512", "EdDSA",
 ];
-/// The shared secret, as long as the longest hash.
+/// The shared secret of the HMAC algorithms, as long as the hash of HS512.
 const SECRET: [u8; 64] = *b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 /// The issuer of [`Signer::bearer`].
 pub const ISSUER: &str = "https://id.example.com";
@@ -113,8 +113,8 @@ impl Signer {
         self.rsa.public_key().as_ref().to_vec()
     }
 
-    /// The modulus of the RSA key. The encoded key ends with it and the exponent 65537, which takes
-    /// five bytes (RFC 8017, A.1.1).
+    /// The modulus of the RSA key. In DER, the last five bytes of the key are the exponent 65537,
+    /// and the modulus comes before them (RFC 8017, A.1.1).
     pub fn modulus(&self) -> Vec<u8> {
         let key = self.rsa_key();
         let end = key.len().saturating_sub(5);
@@ -161,8 +161,9 @@ impl Signer {
         self.signed(algorithm, &header.to_string(), &claims.to_string())
     }
 
-    /// A token with these claims, valid for ten minutes for the issuer that it names. Missing
-    /// required claims are added.
+    /// A token with these claims, valid for ten minutes. If its claim `iss` names an issuer of
+    /// `identity`, the audience, type and top-level claims that this issuer requires are added. The
+    /// given claims win over added ones.
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
         let claims: Map<String, Value> = serde_json::from_str(claims)
             .map_err(|error| Failed::new("claims", error.to_string()))?;

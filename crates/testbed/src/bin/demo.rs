@@ -28,10 +28,10 @@ use setup::Setup;
 async fn main() -> ExitCode {
     let mut out = io::stdout();
     let done = tokio::select! {
-        // First, because the demo itself handles the signal while it keeps the stack running.
+        // The demo is polled first: while it keeps the stack running, it handles signals itself.
         biased;
         done = demo(&mut out) => done,
-        // Dropping the demo stops everything that runs by then.
+        // A signal drops the demo, which stops everything that it has started.
         stop = load::signalled() => {
             stop.map_err(Into::into).and(Err(Failed::new("stopped", "before the end").into()))
         }
@@ -61,7 +61,7 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
         "\n(invalid): wrong user name or password; (in the header): the case has its own \
          `Authorization` header"
     )?;
-    writeln!(out, "\nWho may do what, according to the policy ({}):\n", shown(&example))?;
+    writeln!(out, "\nWho may do what, according to the policy ({}):\n", policy_path(&example))?;
     let mut right = table(out, stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, according to the cases next to it:\n")?;
     let special: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
@@ -89,7 +89,7 @@ async fn table(
     let identity = &example.loaded.policy.identity;
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
     let mut right = true;
-    // The cases of the matrix have the names of their requests.
+    // In the matrix, the name of a case only repeats its request, so no name is shown.
     let has_names = cases.iter().any(|case| case.name != request_of(case));
     let title = if has_names { "case" } else { "" };
     let mut rows =
@@ -111,7 +111,7 @@ async fn table(
     Ok(right)
 }
 
-/// Prints rows in aligned columns. A text that is longer than most does not widen its column.
+/// Prints rows in aligned columns. A text longer than [`WIDEST`] does not widen its column.
 fn print(out: &mut impl Write, rows: &[[String; 7]]) -> io::Result<()> {
     let mut widths = [0; 7];
     for row in rows {
@@ -139,13 +139,13 @@ fn is_plain(case: &Case) -> bool {
         && METHODS.contains(&&*case.request.method)
 }
 
-/// The widest column.
+/// The maximum width of a column, in characters. A longer text sticks out of it.
 const WIDEST: usize = 56;
 
 /// The methods that the policy names, and `DELETE`.
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
 
-/// Every caller in the cases, with every method.
+/// The matrix: every caller of a plain case, with every method.
 fn matrix(example: &Example) -> Vec<Case> {
     let mut names = BTreeSet::new();
     let plain = example.cases.iter().filter(|case| is_plain(case));
@@ -153,7 +153,7 @@ fn matrix(example: &Example) -> Vec<Case> {
     callers.flat_map(|case| METHODS.map(|method| with_method(example, case, method))).collect()
 }
 
-/// The case with this method on `/people`, and the expected outcome.
+/// A request of the case's caller with this method on `/people`, with the status to expect.
 fn with_method(example: &Example, case: &Case, method: &str) -> Case {
     let credentials = &case.request.credentials;
     let user = match credentials {
@@ -198,7 +198,7 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
     entries.flat_map(|entry| &entry.groups).map(|group: &Arc<str>| &**group).collect()
 }
 
-/// Whether these credentials are valid: in some case they are allowed, or denied with 403.
+/// Whether these credentials are valid: some case with the same credentials expects 200 or 403.
 fn has_valid_credentials(example: &Example, request: &Request) -> bool {
     let credentials = format!("{:?}", request.credentials);
     let cases = example.cases.iter();
@@ -235,7 +235,7 @@ fn why(proxy: &str, case: &Case, outcome: &Outcome) -> String {
         (None, Some(rule)) => rule.to_owned(),
         (None, None) => format!("denied by {proxy} itself"),
     }];
-    // Another answer is expected only if the proxy has changed the path.
+    // The expected status differs from that of the case only if the proxy has changed the path.
     if outcome.expected != case.expect.status {
         parts.push(format!("{proxy} turned the path into {}", path.unwrap_or_default()));
     }
@@ -266,7 +266,7 @@ async fn keep(out: &mut impl Write, stack: &dyn Guarded) -> Result<(), Box<dyn s
 }
 
 /// The policy's path, relative to the repository.
-fn shown(example: &Example) -> String {
+fn policy_path(example: &Example) -> String {
     let parts: Vec<_> = example.file.components().rev().take(3).collect();
     parts.into_iter().rev().collect::<std::path::PathBuf>().display().to_string()
 }
