@@ -69,6 +69,8 @@ async fn each_kind_of_difference_is_counted_and_logged() {
         assert_eq!(envoy.check("GET", path, &headers).await, Answer::Http(status), "{path}");
         server.wait_for_metric(&result(difference), before + 1.0);
     }
+    // Another thread writes the log, in order.
+    wait_until(|| samples(&server, "unknown_caller").len() == 1, || server.log());
     let allowed = samples(&server, "would_allow").remove(0);
     assert_eq!(allowed["message"], "the shadow policy would allow a request that is denied");
     for (field, value) in [
