@@ -90,7 +90,8 @@ impl PageSources {
         Ok(rendered)
     }
 
-    /// The current conditions, the worst first.
+    /// What is wrong now with the process or its surroundings, each as a [`Condition`], the worst
+    /// first. Empty if all is well.
     #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         let shadow = self.shadow.as_ref().map(|shadow| shadow.status.facts());
@@ -104,9 +105,9 @@ impl PageSources {
     }
 
     /// Latency histograms as JSON. Their buckets are narrow, so that a reader can compute any
-    /// percentile. It can also subtract an earlier page bucket by bucket, which leaves the time
-    /// between the two. The duration of a check is called `handler` because existing readers know
-    /// it by that name.
+    /// percentile. All values count from the start. A reader that wants those of an interval
+    /// subtracts the buckets of an earlier page. The duration of a check is called `handler`
+    /// because existing readers know it by that name.
     pub(crate) fn histograms(&self) -> String {
         let totals = self.checks.decisions();
         let (handler, evaluation) =
@@ -163,7 +164,7 @@ impl Collector for PageSources {
     }
 }
 
-/// The conditions, in the words of `/readyz`.
+/// Writes the given conditions, in the words of `/readyz`.
 fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
     let series = conditions.iter().map(|Condition { name, severity, text, hint, .. }| {
         ([("condition", *name), ("severity", severity.name()), ("text", text), ("hint", hint)], 1.0)

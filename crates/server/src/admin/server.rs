@@ -33,8 +33,9 @@ mod browser;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum lifetime of a connection, from accept until the last byte is sent.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// The limits of a listener's connections. Few are enough, because probes and scrapers are few. The
-/// policy determines the size of a page, and no client can make it larger.
+/// The limits of a listener: its open connections, and the bytes of all pages that are being sent.
+/// Few connections are enough, because probes and scrapers are few. The policy determines the size
+/// of a page, and no client can make it larger.
 const BOUNDS: Bounds = Bounds { connections: 64, bytes: 4 << 20 };
 /// Maximum size of a request header, in bytes.
 const MAX_HEADER: usize = 16 << 10;
@@ -302,7 +303,8 @@ async fn console_page(console: &dyn Console, request: &Request<Incoming>) -> Pag
     console.answer(request.uri(), host).await
 }
 
-/// Whether this process is ready, with a line per condition.
+/// Whether this process is ready. If it is, a line follows for each condition
+/// ([`runtime::conditions`]).
 fn readiness(sources: &Arc<PageSources>) -> Page {
     match sources.status.ready() {
         Ok(()) => {
@@ -315,7 +317,7 @@ fn readiness(sources: &Arc<PageSources>) -> Page {
     }
 }
 
-/// The public keys of the identity header (RFC 7517).
+/// The public keys that verify the JWT in the identity header, as a JWK Set (RFC 7517).
 fn identity_keys(sources: &Arc<PageSources>) -> Page {
     match sources.status.facts().policy.identity_keys {
         Some(keys) => with_type(StatusCode::OK, "application/jwk-set+json", keys.to_string()),

@@ -1,5 +1,6 @@
-//! The counters of the gRPC server, and how the admin pages show them. The counters of its
-//! decisions are in [`runtime::counters`]. `docs/reference/metrics.md` lists all metrics.
+//! The counters of the server that answers checks, and the metrics and failures that the admin
+//! pages show of them. The counters of its decisions are in [`runtime::counters`].
+//! `docs/reference/metrics.md` lists all metrics.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,8 +18,11 @@ use crate::admin::{FailureCount, MetricsPage, whole};
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct ConnectionCounters {
+    /// Checks that wait now. [`ServerTotals::in_flight`] says for what.
     pub(crate) in_flight: Counter,
+    /// Connections that are open now.
     pub(crate) connections: Counter,
+    /// This and the following count connections since the start.
     pub(crate) accepted: Counter,
     pub(crate) evicted: Counter,
     pub(crate) rejected: Counter,
@@ -35,7 +39,8 @@ pub struct ServerTotals {
     pub connections: u64,
     /// Connections accepted since the start.
     pub connections_accepted: u64,
-    /// Idle connections closed to make room for others.
+    /// Connections closed to make room for others while idle, or because a request head did not
+    /// end in time.
     pub connections_evicted: u64,
     /// New connections closed at once, because the limit was reached and no connection was idle.
     pub connections_rejected: u64,
@@ -185,6 +190,7 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 6] {
     ]
 }
 
+/// Writes the metrics of waiting checks, connections, refused requests and TLS.
 fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
     let help = "Checks that wait for the rest of their message or for a verification";
     page.gauge("rolegate_checks_waiting", help, whole(totals.in_flight));

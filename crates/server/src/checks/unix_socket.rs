@@ -39,9 +39,9 @@ pub(crate) struct UnixSocket {
 /// The event after which a full send buffer may have room.
 #[derive(Debug)]
 enum Room {
-    /// The same socket, registered for writing.
+    /// epoll reports room: this is the same socket, registered for writing.
     Reported(AsyncFd<UnixStream>),
-    /// The end of a pause, if the socket cannot be registered for writing.
+    /// The socket could not be registered for writing. The write is tried again after this pause.
     Later(Pin<Box<Sleep>>),
 }
 

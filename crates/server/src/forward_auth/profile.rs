@@ -50,6 +50,7 @@ pub(super) enum NoOriginal {
     Path,
 }
 
+/// The name of a header, in lower case.
 type HeaderNameText = &'static str;
 
 /// The headers of a profile.
@@ -99,6 +100,7 @@ impl ForwardAuth {
     /// The request that a question is about.
     pub(super) fn original<'a>(&self, question: &'a Parts) -> Result<Original<'a>, NoOriginal> {
         let headers = &question.headers;
+        // Without names, the question itself has the method, host and path of the original.
         let Some(names) = self.profile.names() else { return self.of_question(question) };
         Ok(Original {
             method: only(headers, names.method)?,

@@ -35,10 +35,11 @@ use crate::checks::registry::{Mode, RegisteredConnection};
 /// smaller batch the first request waits less. Chosen, not measured: at a few microseconds each
 /// (November 2026; `make bench BENCH=wire`), 64 take some hundred microseconds.
 const BATCH: usize = 64;
-/// If the answers of a turn took this long, the connection queues before it reads again. Busy
-/// connections then wait in the queue, and connections with few requests do not wait for all of
-/// them. Chosen, not measured. If it were shorter, connections of ordinary Envoys would queue, too.
-/// If it were longer, more of the busy connections would not queue, and would delay others.
+/// If the answers of a turn took this long, the connection waits in the queue of turns before it
+/// reads again. So busy connections wait for each other. A connection with few requests does not
+/// enter the queue, and need not wait until all busy ones had a turn. Chosen, not measured. If it
+/// were shorter, connections of ordinary Envoys would queue, too. If it were longer, more of the
+/// busy connections would not queue, and would delay others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
 /// small messages. It limits the memory that unfinished messages of a connection occupy. Chosen,
@@ -55,7 +56,8 @@ const STREAM_WINDOW: u32 = 256 << 10;
 /// This bounds the memory that hostile peers can occupy. An answer that the peer does not read, or
 /// opens no window for, takes 3.4 KiB until its connection is closed (November 2026, with
 /// `policies/people`). With the default of 1,024 connections there are fewer than 12,000 streams:
-/// 40 MiB at most. With n² instead of n the hundredth connection would have only the minimum.
+/// 40 MiB at most. With n² instead of n, connections would have only the minimum from the
+/// eighteenth on, even with a single worker.
 const STREAMS_DIVIDEND: usize = 1536;
 /// Maximum number of concurrent streams per connection: as many as Envoy has in flight by default.
 const MAX_STREAMS: u32 = 1024;
@@ -63,11 +65,12 @@ const MAX_STREAMS: u32 = 1024;
 /// memory, and there can be thousands of connections; but with a single stream, a slow check would
 /// delay the next checks of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum number of resets that count as one burst, even if the connection may have fewer streams.
-/// A peer may open and reset so many streams, and a quarter more, before they are accepted (RFC
-/// 9113, 5.1.2: a stream that was reset does not count as concurrent). If many clients of an
-/// Envoy disconnect together, Envoy resets their streams. That must not close the connection, which
-/// also carries the checks of other clients. Envoy has at most 1,024 requests in flight by default.
+/// Minimum size of a *burst*: the number of streams that a peer may reset at once. A burst is as
+/// many streams as the connection may have, but at least this many. Resets can outnumber the
+/// concurrent streams, because a stream that was reset does not count as concurrent (RFC 9113,
+/// 5.1.2). If many clients of an Envoy disconnect together, Envoy resets their streams. That must
+/// not close the connection, which also carries the checks of other clients. Envoy has at most
+/// 1,024 requests in flight by default.
 const MIN_RESETS: usize = 1 << 10;
 /// The maximum excess of reset streams over answered streams of a connection, in bursts. Beyond it
 /// the connection is closed. Chosen, not measured.
@@ -175,9 +178,9 @@ fn http2_builder(streams: u32, burst: usize) -> server::Builder {
     let mut http2 = server::Builder::new();
     http2
         .max_concurrent_streams(streams)
-        // If more reset streams wait to be accepted, `h2` closes the connection. It must allow that
-        // a peer cancels all its requests again and again, as Envoy does on timeouts: all streams
-        // at once, and a quarter of them again before the first were accepted. Each such stream
+        // `h2` closes the connection if more reset streams than this wait to be accepted. The limit
+        // is above a burst, because Envoy resets all its streams at once when they time out, and
+        // may reset a quarter as many new ones before the first are accepted. Each such stream
         // takes some hundred bytes.
         .max_pending_accept_reset_streams(burst + burst / 4)
         // The number of streams reset by this side that `h2` remembers. It ignores frames that
@@ -198,9 +201,9 @@ struct Connection<I> {
     h2: server::Connection<MeteredSocket<I>, Bytes>,
     meter: Rc<Meter>,
     batch: Vec<Stream>,
-    /// Requests whose message is not complete yet. A task with a timer for each would cost more
-    /// than its answer: 3 % of the checks per second where an eighth of the messages came in two
-    /// reads (November 2026).
+    /// Requests whose message is not complete yet. The connection polls them itself. A task with a
+    /// timer for each would cost more than the answer does: where an eighth of the messages came in
+    /// two reads, there were 3 % fewer checks per second (November 2026).
     unfinished: Vec<Receiving>,
     /// Fires when the first request in `unfinished` has waited for [`super::message::GRACE`].
     grace_timer: Option<Pin<Box<Sleep>>>,
@@ -322,6 +325,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let mut completed = Vec::new();
         let mut index = 0;
         while let Some(request) = self.unfinished.get_mut(index) {
+            // It needs no waker: the message can be complete only after this connection has read.
             match request.poll() {
                 Poll::Ready(message) => {
                     completed.push((self.unfinished.swap_remove(index), message))
@@ -332,7 +336,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         completed
     }
 
-    /// Gives a task to each unfinished request that has waited for long.
+    /// Gives a task to each unfinished request that has waited for [`super::message::GRACE`].
     fn spawn_slow(&mut self, cx: &mut Context<'_>) {
         while let Some(next) = self.unfinished.iter().map(|request| request.until).min() {
             let timer = self.grace_timer.get_or_insert_with(|| Box::pin(sleep_until(next)));
@@ -376,6 +380,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.excess_resets > self.max_excess_resets {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
+        // `None`: there were no verdicts. The answers, such as errors, took time all the same.
         let latency = self.context.checker.record_latency(received);
         self.worked += latency.unwrap_or_else(|| received.arrived.elapsed());
         self.mute(false);
@@ -400,6 +405,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         self.head_timer.take_if(|timer| timer.deadline() != deadline);
         let timer = self.head_timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         timer.as_mut().poll(cx).map(|()| {
+            // A connection that is closed for its slow head counts as evicted.
             self.registered.count_eviction();
             TurnEnd::Closed
         })
