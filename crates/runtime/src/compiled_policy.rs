@@ -152,7 +152,8 @@ impl CompiledPolicy {
         }
     }
 
-    /// Carries over verified credentials. Must be called before this policy is active.
+    /// Takes over the verified credentials of `previous`. Must be called before this policy is
+    /// active.
     pub fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
@@ -196,7 +197,7 @@ pub fn catch_panic<T>(
     })
 }
 
-/// The problems of password hashes and keys, to be reported along with other errors.
+/// The problems of password hashes, keys and `ca_file`s, to be reported along with other errors.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     let (Ok((_, problems)) | Err(problems)) =
         Authenticator::<()>::compile(settings, fetched, Limits::default());

@@ -38,7 +38,7 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// In words.
+    /// The severity as a word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Problem => "problem",
@@ -48,7 +48,7 @@ impl Severity {
 }
 
 impl Condition {
-    /// Without details.
+    /// A condition without details.
     pub fn new(
         name: &'static str,
         severity: Severity,
@@ -58,7 +58,7 @@ impl Condition {
         Self { name, severity, text: text.into(), details: Vec::new(), hint: hint.into() }
     }
 
-    /// With details.
+    /// The same condition, with these details.
     #[must_use]
     pub fn with_details(self, details: impl IntoIterator<Item = String>) -> Self {
         Self { details: details.into_iter().collect(), ..self }
@@ -78,7 +78,7 @@ pub struct Observed<'a> {
     pub facts: &'a Facts,
     /// The status of the shadow policy, if any.
     pub shadow: Option<&'a Facts>,
-    /// The lines of the decision log.
+    /// The counts of lines of the decision log.
     pub decision_lines: &'a Counts,
     /// How long the TLS certificate is still valid; `None` without TLS.
     pub certificate: Option<Duration>,
@@ -124,8 +124,8 @@ pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
     conditions
 }
 
-/// `which` is "policy" or "shadow policy". The shadow policy never decides, so its conditions are
-/// warnings.
+/// The condition of a policy that does not load; `None` if it loads. `which` is "policy" or "shadow
+/// policy". The shadow policy never decides, so its condition is a warning.
 fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
     let policy = &facts.policy;
     let since = policy.failing_since?;

@@ -56,8 +56,9 @@ pub struct RecentDenials {
 struct List {
     /// The oldest first.
     denials: VecDeque<Denial>,
-    /// The last second with a denial, and how many came in it.
+    /// The last second with a denial.
     second: u64,
+    /// How many denials came in that second.
     in_second: u32,
 }
 
@@ -73,12 +74,12 @@ impl RecentDenials {
         self.not_kept.load(Ordering::Relaxed)
     }
 
-    /// Whether to keep a denial at this time; if not, counts it.
+    /// Whether to keep a denial of this time. If not, counts it as not kept.
     pub(crate) fn admit(&self, time: Duration) -> bool {
         self.try_list().is_some_and(|mut list| list.admit(time)) || self.count_not_kept()
     }
 
-    /// Keeps a denial, or counts it.
+    /// Keeps a denial, or counts it as not kept.
     pub(crate) fn keep(&self, denial: Denial) {
         match self.try_list() {
             Some(mut list) => list.push(denial),

@@ -1,10 +1,11 @@
 //! Fetches the keys of issuers and the inventory of a search cluster, off the request path.
 //!
-//! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps. A token with
-//! an unknown `kid` causes an early fetch, so that a key rotation is noticed at once;
-//! [`EarlyFetches`] limits them. A requested reload (SIGHUP) fetches all keys, so that a withdrawn
-//! key stops being trusted at once, not at the next regular fetch. After a failure the last good
-//! keys stay active, and the fetch is retried soon. A panic, which is a bug, counts as a failure.
+//! Each URL has a task: it fetches, sends the result to the policy thread (which compiles the
+//! policy), and sleeps. A token with an unknown `kid` causes an early fetch, so that a key rotation
+//! is noticed at once; [`EarlyFetches`] limits how often. A requested reload
+//! (SIGHUP) fetches all keys, so that a withdrawn key stops being trusted at once, not at the next
+//! regular fetch. After a failure the last good keys stay active, and the fetch is retried soon. A
+//! panic, which is a bug, counts as a failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Fetches from these URLs, following their changes. Never returns.
+    /// Fetches from these URLs, and from others when `urls` changes. Never returns.
     pub(crate) async fn run(self, urls: watch::Receiver<KeyUrls>) {
         keep_running_task(
             "fetching",
@@ -126,7 +127,7 @@ impl UrlFetcher {
     async fn fetch_repeatedly(&self) {
         let (url, issuers) = (&self.url, self.issuers.log_value());
         let mut requests = self.fetcher.requests.clone();
-        // The task begins with a fetch, which also serves earlier requests.
+        // The task begins with a fetch, which also serves the reloads requested before.
         requests.mark_unchanged();
         let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;

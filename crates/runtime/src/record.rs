@@ -21,7 +21,7 @@ const VERSION: u8 = 1;
 pub(crate) const MAX_VALUE: usize = 1024;
 /// Maximum bytes of a value that the client sends and nothing verifies.
 const MAX_UNVERIFIED: usize = 256;
-/// Maximum bytes of all names in a list.
+/// Maximum bytes of the names in a list, all together.
 const MAX_LIST: usize = 4096;
 
 /// A decision as it appears in the log, the OTLP export and the console. `docs/operations.md`
@@ -168,14 +168,14 @@ pub struct DecisionContext<'a> {
     pub request: &'a Request<'a>,
     /// The client's address, as text; empty if it is not known.
     pub client: &'a [u8],
-    /// When it was received.
+    /// When the request was received.
     pub received: Received,
-    /// When it was decided.
+    /// When the request was decided.
     pub decided_at: Instant,
     /// The `traceparent` of the call with which the proxy asked for the decision: the parent of the
     /// decision's span. It may be empty.
     pub traceparent: &'a [u8],
-    /// How it came.
+    /// How the request came.
     pub via: Via,
 }
 
@@ -212,7 +212,7 @@ impl Received {
         self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
-    /// The times of the same request, if its last wait ends now. The expiry of credentials, and
+    /// The times of the same request, whose last wait ends now. The expiry of credentials, and
     /// date math in names of indices, are evaluated at `resumed_time`: a client that prolongs the
     /// wait gains nothing. The latency still counts from `arrived`.
     pub fn resumed_now(self) -> Self {
@@ -474,6 +474,7 @@ pub(crate) fn scheme_of(
     }
 }
 
+/// A path without its query and fragment.
 pub(crate) fn without_query(path: &[u8]) -> &[u8] {
     path.split(|byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default()
 }

@@ -1,9 +1,9 @@
 //! Histograms of durations. Recording a duration only adds to two counters.
 //!
-//! There is one bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. So a
-//! bucket is 1 ns wide, or at most 1/64 of its durations: fine enough for high percentiles. Upper
-//! bounds are inclusive, as in Prometheus. Every power of two is a bound, so the few buckets of
-//! `/metrics` are exact.
+//! There is one bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. The
+//! width of a bucket is 1 ns, or at most 1/64 of any duration in it: fine enough for high
+//! percentiles. Upper bounds are inclusive, as in Prometheus. Every power of two is a bound, so the
+//! few buckets of `/metrics` are exact.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -9,8 +9,9 @@ use policy::model::SourceId;
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
 
-/// Maximum number of keys that are counted; further keys are not counted at all. There are about
-/// thirty reasons for denials, and twenty pairs of a scheme and a reason for invalid credentials.
+/// Maximum number of keys of a [`CountersByKey`]; further keys are not counted at all. There are
+/// about thirty reasons for denials, and about twenty pairs of a scheme and a reason for invalid
+/// credentials.
 const MAX_KEYS: usize = 64;
 
 /// The counters of a worker thread. Aligned, so that two threads never share a cache line.
@@ -107,8 +108,8 @@ impl ThreadCounters {
         self.evaluation.record(duration, 1);
     }
 
-    /// Records the latency of `answers` answers: from their complete requests until they were
-    /// passed to the transport.
+    /// Records the latency of `answers` answers: the time from when their requests were complete
+    /// until the answers were passed to the transport.
     pub fn record_latency(&self, latency: Duration, answers: u64) {
         self.check.record(latency, answers);
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::settings::DecisionLogSettings;
 use crate::lines::{Counts, InPieces, LogLimit};
 
-/// Mode of a new file: its lines have users and their requests. An existing file keeps its mode.
+/// Mode of a new file: its lines name users and their requests. An existing file keeps its mode.
 const MODE: u32 = 0o640;
 
 /// Takes batches of whole lines.
@@ -56,7 +56,7 @@ impl LogFile {
             Some(_) | None => append(path),
         };
         let file = file.map_err(|error| {
-            // A file that does not exist would have been created.
+            // A missing file would have been created, so this error means a missing folder.
             let has_no_folder = error.kind() == io::ErrorKind::NotFound;
             let why = if has_no_folder { "its folder must exist: " } else { "" };
             io::Error::other(format!("`decision-log-file` {}: {why}{error}", path.display()))

@@ -46,7 +46,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Whether a fetched key set cannot be used.
+    /// Whether a key set or an inventory was fetched, but cannot be used.
     pub(super) fn is_invalid_key_set(&self) -> bool {
         match self {
             Self::KeySet(_) | Self::Unusable => true,
@@ -62,7 +62,7 @@ impl FetchError {
 
 impl Client {
     /// A client that trusts the certificate authorities that the policy sets for this URL. If it
-    /// sets none, the same client.
+    /// sets none, a clone of this client.
     pub fn for_url(&self, url: &KeyUrl) -> Self {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }

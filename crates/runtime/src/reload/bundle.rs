@@ -18,8 +18,8 @@ use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
 use crate::threads::run_within;
 
-/// How long an access to the cache may take; after that, bundles are used without the cache. It may
-/// be on a network file system, whose outage must not stop new bundles.
+/// How long an access to the cache may take; after that, bundles are used without the cache. The
+/// cache may be on a network file system, whose outage must not stop new bundles.
 const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -35,8 +35,9 @@ pub(crate) enum BundleOutcome {
     /// The fetched bundle is active.
     Active,
     NotAccepted,
-    /// The server says that the bundle is unchanged, but its last result does not count: the public
-    /// keys have changed or cannot be read, or processing it panicked. It must be fetched whole.
+    /// The server says that the bundle is unchanged, but the result of its last fetch does not
+    /// count: the public keys have changed or cannot be read, or processing the bundle panicked.
+    /// The whole bundle must be fetched again.
     FetchAgain,
 }
 
@@ -44,8 +45,8 @@ pub(crate) enum BundleOutcome {
 pub(super) struct BundleLoader {
     current: SharedPolicy,
     pub(super) source: Arc<BundleSource>,
-    /// The newest verified bundle: the active bundle, or a bundle that another rolegate has stored
-    /// in the cache. No older bundle is accepted.
+    /// The newest verified bundle: the active bundle, or a newer one in the cache, which another
+    /// rolegate may have stored. No older bundle is accepted.
     newest: Option<Version>,
     active: Option<Version>,
     last: Option<LastFetch>,
@@ -174,7 +175,7 @@ impl BundleLoader {
         {
             return result;
         }
-        // Without an active policy, the caller has just checked the cache.
+        // Without an active bundle, `process` has just checked the cache.
         if self.active.is_some() {
             self.check_cache();
         }
@@ -229,10 +230,10 @@ impl BundleLoader {
         self.current.lock().activate(result, &fetched_keys, &[])
     }
 
-    /// Reads the cache, where another rolegate may have stored a newer bundle: from then on no
-    /// older bundle is accepted. Without an active policy, the cached bundle is used. A cached
-    /// bundle that cannot be read or is not accepted does not stop new bundles: otherwise a damaged
-    /// cache would stop all updates.
+    /// Reads the cache. Another rolegate may have stored a newer bundle there: from then on, no
+    /// bundle older than that one is accepted. If no bundle is active, the cached one is activated.
+    /// A cached bundle that cannot be read or is not accepted is ignored: otherwise a damaged cache
+    /// would stop all updates.
     fn check_cache(&mut self) {
         let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else {
             return;
@@ -308,7 +309,7 @@ impl BundleLoader {
         &self,
         use_cache: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        /// Threads that have not returned from the cache.
+        /// The number of threads that have not returned from the cache.
         static CACHE_THREADS: AtomicUsize = AtomicUsize::new(0);
         run_within(self.max_cache_time, &CACHE_THREADS, "bundle-cache", use_cache)
             .map_err(io::Error::other)?
