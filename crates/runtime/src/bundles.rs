@@ -22,8 +22,8 @@ use crate::reload::{BundleOutcome, FetchedBundle, LoadEvent};
 use crate::status::Status;
 use crate::threads::keep_running_task;
 
-/// Limits of the timeout of a fetch. Within these limits, the timeout is the interval between
-/// fetches: after it there may be a newer bundle.
+/// The shortest and the longest timeout of a fetch. Between these, the timeout is as long as the
+/// interval between fetches: after that time the next fetch is due.
 const MIN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 const ACCEPTED: HeaderValue =
@@ -34,7 +34,8 @@ pub(crate) struct BundleFetcher {
     pub source: Arc<BundleSource>,
     pub events: Sender<LoadEvent>,
     pub status: Arc<Status>,
-    /// Changes when a reload is requested: the bundle is then fetched at once.
+    /// Changes when a reload is requested. The bundle is then fetched at once, but not sooner than
+    /// [`REQUEST_INTERVAL`] after the fetch before.
     pub requests: watch::Receiver<()>,
 }
 
@@ -113,7 +114,7 @@ impl BundleFetcher {
                 Ok(None) => (FetchedBundle::Unchanged, Ok(())),
                 Err(error) => (FetchedBundle::Failed, Err(error)),
             };
-            // An error means that the process is stopping.
+            // There is no outcome if the process stops, or if processing the bundle panicked.
             match self.send(fetched).await.unwrap_or(BundleOutcome::NotAccepted) {
                 BundleOutcome::Active | BundleOutcome::NotAccepted => return result,
                 BundleOutcome::FetchAgain => *etag = None,

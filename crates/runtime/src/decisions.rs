@@ -4,9 +4,9 @@
 //! [`Lines`] before it answers. If the queue is full, the line is dropped. So no request ever waits
 //! for the reader of the log.
 //!
-//! A line has no credentials. It has only these parts of the headers: `x-request-id`, the trace and
-//! what conditions read. It has only these parts of the query: what decides about a request to a
-//! search cluster, and what conditions read.
+//! A line has no credentials. Of the headers, it has only `x-request-id`, the trace and the values
+//! that conditions of the policy read. Of the query, it has only the parameters that decide about a
+//! request to a search cluster, and the values that conditions read.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) struct Decisions {
     pub(crate) exported: Option<Lines>,
     /// The spans for a collector.
     pub(crate) spans: Option<Lines>,
-    /// Whether decisions are part of traces.
+    /// Begins the traces of decisions; `None` if decisions are not traced.
     pub(crate) tracing: Option<Tracing>,
     pub(crate) denials: Option<Arc<RecentDenials>>,
 }
@@ -96,6 +96,7 @@ impl Decisions {
         if !self.logs(reason.is_none()) {
             return false;
         }
+        // The share is the fraction of such decisions that is logged.
         if !self.settings.share(reason).selects_next() {
             self.counts.count_left_out();
             return false;
@@ -125,7 +126,9 @@ impl Decisions {
         }
         let mut record = make_record();
         self.masks.mask(&mut record);
+        // Long values are cut after masking: masks must see whole values.
         record.cut();
+        // The share is in the record, unless it is 1. Readers can then estimate real numbers.
         record.sampled = self.settings.share(reason).below_one();
         if let Some((spans, trace)) = span {
             spans.offer(otlp::encode_span(&record, trace));

@@ -10,7 +10,8 @@
 //! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with those of the active
 //!   policy;
 //! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans
-//!   of decisions, to a collector; `denials`: the last denials, for a console;
+//!   of decisions, to a collector; `denials`: the last denials, for the console (a web page that
+//!   shows operators what happens and what is wrong);
 //! * [`counters`], [`status`] and [`conditions`]: metrics, the current state, and present faults;
 //! * [`threads`]: starts threads, and turns panics into errors.
 

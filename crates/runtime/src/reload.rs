@@ -1,7 +1,7 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! Two threads of low priority do this. `policy-load` waits for changed files or fetched bundles,
-//! reads and compiles them. A file system that does not answer stops only this thread. `policy`
+//! Two threads of low priority do this. `policy-load` waits for changed files or fetched bundles.
+//! It reads and compiles them. A file system that does not answer stops only this thread. `policy`
 //! takes fetched keys, and notices when keys or the policy become too old, or when a load hangs.
 //! The threads share the `CurrentPolicy` behind a lock, which is never held while a file is read.
 //! If the files do not load, the last good policy stays active.
@@ -78,7 +78,8 @@ pub(crate) struct ReloadThreads {
     pub(crate) bundle: Option<Arc<BundleSource>>,
 }
 
-/// Returns a text for each part of a policy that has no effect in the process that uses the policy.
+/// Finds the parts of a policy that have no effect in this process, and returns a text for each.
+/// Which parts these are depends on the program, so the program passes this function.
 pub type PolicyNotices = fn(&Authorizer) -> Vec<String>;
 
 /// A policy that was loaded once, before the threads start.
@@ -104,7 +105,11 @@ impl Drop for ReloadThreads {
 }
 
 impl Reloader {
-    /// Loads and activates the files of the policy, or the cached bundle.
+    /// Loads and activates the policy: from its files, or from the cached bundle.
+    ///
+    /// # Errors
+    /// When the files do not load, or the settings of the bundle are wrong. A bundle that is not
+    /// cached is no error: it is fetched later.
     pub(crate) fn load_first(
         settings: &PolicySettings,
         active: Arc<ArcSwapOption<Authorizer>>,
@@ -143,7 +148,7 @@ impl Reloader {
         Ok(handle)
     }
 
-    /// The handle, and the work of both threads.
+    /// The handle, the work of the `policy-load` thread, and the work of the `policy` thread.
     fn into_threads(self) -> (ReloadThreads, impl FnOnce() + Send, impl FnOnce() + Send) {
         let Self { current, mut loader, loads: (loads, load_events) } = self;
         let (keys, key_events) = channel();

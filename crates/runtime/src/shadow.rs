@@ -62,7 +62,8 @@ impl Shadow {
         Ok(Self { queue, waiting, candidate, stats })
     }
 
-    /// Queues a decided request, or drops it. It never blocks, and catches a panic.
+    /// Queues a decided request, or drops it. It never blocks, and catches a panic. The candidate
+    /// later decides as of the time at which the active policy did (`resumed_time`).
     pub(crate) fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         if self.waiting.load(Ordering::Relaxed) >= MAX_BYTES {
             return self.stats.count_dropped();
@@ -125,8 +126,9 @@ fn consume(
 pub struct ShadowStats {
     /// The status of the shadow policy and its keys.
     pub status: Arc<Status>,
-    /// The number of requests by [`Difference`].
+    /// How many requests had each [`Difference`], in the order of its variants.
     compared: [AtomicU64; Self::RESULTS.len()],
+    /// How many requests were dropped because the queue was full.
     dropped: AtomicU64,
 }
 

@@ -19,11 +19,12 @@ use crate::settings::KeysNeeded;
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
-    /// Whether requests are answered.
+    /// Whether the process has begun to answer requests.
     answering: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
-    /// Whether the process is ready only after the inventory of a search cluster was fetched.
+    /// Whether the process is ready only once the inventory has been fetched: the list of the
+    /// indices, aliases and data streams of the search cluster that the policy protects.
     inventory_needed: bool,
     /// Whether all required keys and the inventory have been loaded at least once.
     was_complete: AtomicBool,
@@ -34,9 +35,9 @@ pub struct Status {
 pub struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
-    /// The fetched keys, by URL.
+    /// The status of the keys from each URL.
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
-    /// The fetched inventory of the search cluster, if the policy has its URL.
+    /// The status of the inventory of the search cluster, if the policy has its URL.
     pub inventory: Option<KeyFacts>,
     /// The bundle, if the policy is fetched as a bundle.
     pub bundle: Option<BundleFacts>,
@@ -53,7 +54,7 @@ pub struct BundleFacts {
     pub fetched: Duration,
     /// Whether the active bundle is in the cache; `None` without a cache.
     pub cached: Option<bool>,
-    /// Number of fetches by result.
+    /// Number of fetches by result, in the order of the variants of [`BundleResult`].
     pub results: [u64; BundleResult::NAMES.len()],
     /// The result of the last fetch.
     pub last: Option<BundleResult>,
@@ -91,7 +92,7 @@ impl BundleResult {
         "does_not_compile",
     ];
 
-    /// Whether the bundle at the URL is active.
+    /// Whether the bundle that the URL serves is the active one after this result.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, Self::Activated | Self::Unchanged)
     }
@@ -119,10 +120,10 @@ impl BundleFacts {
 /// The status of the policy.
 #[derive(Clone, Debug, Default)]
 pub struct PolicyFacts {
-    /// The revision of the active policy and its keys; `None` if no policy is active.
+    /// Identifies the active policy and the keys it uses; `None` if no policy is active.
     pub revision: Option<Revision>,
-    /// The public keys that verify the identity header of the active policy, as a JWK Set; `None`
-    /// if the header is not a JWT.
+    /// The public keys that verify the identity header (it tells backends who the caller is), as a
+    /// JWK Set; `None` unless the active policy has such a header and makes it a JWT.
     pub identity_keys: Option<Arc<str>>,
     /// When the policy became active, since the Unix epoch.
     pub loaded: Duration,
@@ -132,7 +133,7 @@ pub struct PolicyFacts {
     pub hangs: bool,
     /// The first errors of files that do not load.
     pub problems: Arc<[Problem]>,
-    /// Whether the files have failed to load for longer than the maximum staleness.
+    /// Whether the policy has failed to load for longer than the settings allow.
     pub stale: bool,
     /// Number of successful reloads.
     pub reloads: u64,
@@ -152,7 +153,8 @@ impl PolicyFacts {
     }
 }
 
-/// The status of the keys, or of the inventory, of a URL.
+/// The status of one URL, from which either keys or the inventory are fetched. The fields speak of
+/// keys, and mean the inventory where that is fetched.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFacts {
     /// The issuers of the keys; none for an inventory.
@@ -161,15 +163,15 @@ pub struct KeyFacts {
     pub loaded: bool,
     /// When the keys were last fetched, since the Unix epoch.
     pub fetched: Duration,
-    /// Number of fetches whose result is used.
+    /// Number of fetches whose keys were accepted, changed or not.
     pub fetches: u64,
     /// Number of failed fetches.
     pub failures: u64,
-    /// Number of fetched key sets that could not be used.
+    /// Number of fetches that succeeded, but whose keys were not accepted.
     pub rejected: u64,
-    /// Whether the keys are older than the maximum staleness.
+    /// Whether the keys are older than the settings allow.
     pub stale: bool,
-    /// Start and reason of the current failure; `None` if the last fetch is used.
+    /// Start and reason of the current failure; `None` if the keys of the last fetch were accepted.
     pub failing: Option<(Instant, Arc<str>)>,
 }
 
@@ -264,6 +266,7 @@ impl Status {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NotReady::Draining);
         }
+        // At the start, the process waits a while for its first keys before it answers.
         if !self.answering.load(Ordering::Relaxed) {
             return Err(NotReady::Starting);
         }
@@ -314,8 +317,8 @@ impl Facts {
         self.keys.values().all(|keys| keys.loaded)
     }
 
-    /// Whether each first fetch has ended, with success or not. The keys of every URL are fetched,
-    /// the inventory and the bundle.
+    /// Whether every URL has been fetched at least once, with success or not: those of keys, of the
+    /// inventory and of the bundle.
     pub fn all_tried(&self) -> bool {
         let mut per_url = self.keys.values().chain(&self.inventory);
         self.bundle.as_ref().is_none_or(|bundle| bundle.last.is_some())

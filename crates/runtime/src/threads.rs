@@ -33,15 +33,16 @@ pub enum Priority {
     /// For hashing passwords: a third of the weight of a worker thread. A worker thread that wakes
     /// up preempts this thread at once. If both had the same weight, the worker thread would wait
     /// until the end of this thread's time slice. The p99 of its wait is 3.8 ms if this thread has
-    /// niceness 0, 0.12 ms at 5 and 0.10 ms at 10 (Linux 6.18, November 2026). At 10, first
-    /// sign-ins would get a tenth of a busy processor, and a slow hash would take longer than
-    /// clients wait.
+    /// niceness 0, 0.12 ms at 5 and 0.10 ms at 10 (Linux 6.18, November 2026). At 10, hashing
+    /// would get only a tenth of a busy processor. A client that signs in for the first time must
+    /// wait for a hash, and would give up before a slow one is finished.
     Hashing = 5,
     /// For loading policies and for the console: a tenth of the weight of a worker thread. At
     /// niceness 19, loading a policy would get one or two per cent of a processor while requests
     /// use all processors. A revoked permission would then stay active for minutes.
     Background = 10,
-    /// For comparisons that may be dropped: 1/68 of the weight of a worker thread.
+    /// For comparing a shadow policy, where requests may be dropped: 1/68 of the weight of a worker
+    /// thread.
     Lowest = 19,
 }
 

@@ -63,7 +63,7 @@ impl Cache {
         if existing.is_some_and(|existing| !may_replace(&existing)) {
             return Ok(false);
         }
-        // The name is always the same, so that processes that are killed leave one file at most.
+        // The name is always the same. So processes that are killed here leave one file at most.
         let new = self.file.with_extension("new");
         let _ = fs::remove_file(&new);
         write_new(&new, bytes)

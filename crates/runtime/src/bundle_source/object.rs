@@ -54,10 +54,10 @@ pub(crate) struct Object {
 }
 
 impl BundleObject {
-    /// The object at this URL; `None` if it is an `https:` or `http:` URL, of a file server.
+    /// The object at this URL; `None` if it begins with `https:` or `http:`, as on a file server.
     ///
     /// # Errors
-    /// The fault of the URL, and how to fix it. Neither text shows a part of the URL.
+    /// What is wrong with the URL, and how to fix it. Neither text shows a part of the URL.
     pub(crate) fn parse(url: &KeyUrl) -> Result<Option<Self>, (&'static str, &'static str)> {
         let (cloud, object) = match url.with_secrets().split_once("://") {
             Some(("s3", object)) => (Cloud::Amazon, object),

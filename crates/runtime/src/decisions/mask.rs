@@ -16,7 +16,7 @@ use crate::record::DecisionRecord;
 
 /// The replacement of a hidden value.
 const HIDDEN: &str = "*";
-/// Minimum bytes of a key, and the number of bytes of a hash that are logged.
+/// The minimum length of a key, in bytes. Also how many bytes of a user's hash are logged.
 const MIN_KEY: usize = 16;
 
 /// The masks of the settings.
@@ -70,20 +70,21 @@ impl Masks {
             *user = self.user(mem::take(user));
         }
         if masks_users && !record.certificate.is_empty() {
-            // Both name users.
+            // The certificate names a user, and so may the detail.
             (record.certificate, record.detail) = Default::default();
             record.masked = true;
         }
         if record.masked || masks_users {
-            // A header or a claim may have the masked value, too.
+            // The headers and claims that conditions read may repeat the masked value.
             record.condition_inputs = None;
         }
         record.inexact |= record.masked;
     }
 
-    /// The path with `*` in place of its masked segments; `None` if nothing is masked. Only `*` if
-    /// the path is invalid or has dot segments, or if another interpretation of it would still show
-    /// a masked segment.
+    /// The path with `*` in place of its masked segments; `None` if nothing is masked.
+    ///
+    /// The whole path becomes `*` if it is invalid or has dot segments. It also does if a backend
+    /// may interpret it otherwise, and a masked segment would then still be visible.
     pub(crate) fn path(&self, method: &str, path: &str) -> Option<String> {
         if self.paths.is_empty() || path.is_empty() {
             return None;
@@ -105,7 +106,7 @@ impl Masks {
         (!hidden.is_empty()).then_some(masked)
     }
 
-    /// Whether an interpretation has a masked segment that is not replaced.
+    /// Whether this path, in some interpretation, still shows a segment that a mask hides.
     fn shows_masked(&self, method: &str, path: &str) -> bool {
         let mut buffers = Buffers::default();
         let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)

@@ -93,6 +93,7 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
     let collector = Collector::new(TRACES, settings)?;
     let sends_secrets = !collector.metadata()?.is_empty();
     collector.trusted_ca()?;
+    // `is_allowed` accepts `https:`, and plain `http:` to this machine only.
     if sends_secrets && !https::is_allowed(&collector.origin) {
         tracing::warn!(
             endpoint = %collector.origin,
@@ -203,7 +204,9 @@ impl From<LoadError> for SendError {
 }
 
 impl SendError {
-    /// The meaning of an answer: the specification of OTLP says which requests may be sent again.
+    /// Turns the status of a failed call into an error. The specification of OTLP says after which
+    /// codes a request may be sent again. If `sends_headers`, the reason leaves out the collector's
+    /// texts, which may repeat a header. `trusts_file` says whether `otlp-ca` names a file.
     fn from_status(status: &Status, sends_headers: bool, trusts_file: bool) -> Self {
         let retry = match status.code() {
             Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => {
