@@ -13,7 +13,8 @@ use policy::model::{ClaimPath, Piece};
 use crate::subjects::{subject_named, subject_of_claims};
 use crate::{ExplainedSubject, Explainer};
 
-/// Claims that every token may have, and claims that say that other claims are elsewhere.
+/// Claims that a token may have although nothing in the policy reads them: those that every token
+/// may have, and those that say that other claims are not in the token.
 const REGISTERED: [&str; 10] = [
     "iss",
     "sub",
@@ -28,8 +29,8 @@ const REGISTERED: [&str; 10] = [
 ];
 
 impl Explainer<'_> {
-    /// A message if the answer to the request of a case depends on the time, and the case has none:
-    /// it would pass today and fail tomorrow.
+    /// A message if the answer to the request of a case depends on the time, but the case names no
+    /// time. Such a case could pass today and fail tomorrow.
     pub(crate) fn doubt_about_time(
         self,
         case: &Case,
@@ -64,9 +65,9 @@ impl Explainer<'_> {
         })
     }
 
-    /// A message about a claim of a case that nothing in the policy reads. If the case expects a
-    /// denial, that may be because of such a claim. So the message is then only about a claim whose
-    /// name is like that of a claim that is read.
+    /// A message about a claim of a case that nothing in the policy reads. A case that expects a
+    /// denial may have such a claim on purpose. It gets a message only if the name of the claim is
+    /// like that of a claim that the policy reads: it may be misspelled.
     pub(crate) fn doubt_about_claims(self, case: &Case) -> Option<String> {
         let Credentials::Claims(claims) = &case.request.credentials else { return None };
         let claims: serde_json::Value = serde_json::from_str(claims).ok()?;
@@ -85,8 +86,8 @@ impl Explainer<'_> {
     }
 }
 
-/// The names of the claims that a policy reads; `None` if it may read any claim. A claim inside
-/// another claim is not listed.
+/// The names of the claims that a policy reads; `None` if it may read any claim, as with a search
+/// cluster. For a claim inside another claim, only the outer claim is listed.
 fn read_claims(policy: &Policy) -> Option<BTreeSet<String>> {
     if policy.search.is_some() {
         return None;

@@ -93,8 +93,8 @@ struct DeniedRequest<'r> {
 }
 
 impl Explainer<'_> {
-    /// What would allow a request that this explanation says is denied. `has_host`: somebody named
-    /// its host, so a new rule can be for this host only.
+    /// What would allow a request that this explanation says is denied. `has_host` says whether
+    /// somebody named the host of the request. If so, a new rule can be for this host only.
     #[must_use]
     pub fn fixes(
         self,
@@ -132,9 +132,11 @@ impl Explainer<'_> {
     ) -> Option<Subject> {
         match subject {
             ExplainedSubject::FromRequest => {
+                // Without a valid credential there is no subject.
                 let mut scratch = Scratch::default();
                 let verdict = self.authorizer.check_inline(request, &mut scratch, now);
                 let mut subject = authenticated(&verdict).ok().flatten()?;
+                // The check above has verified the token, so its claims are only read here.
                 let credentials = self.authorizer.credentials(request).ok().flatten();
                 subject.claims = unverified_claims(credentials.and_then(Credentials::token));
                 Some(subject)
@@ -238,7 +240,7 @@ impl Explainer<'_> {
     }
 }
 
-/// A condition that is not true, with the parts that are not.
+/// A condition that is not true, with those of its parts that are not true.
 fn describe_untrue(condition: &ExplainedCondition) -> String {
     let ExplainedCondition { of, condition, parts, .. } = condition;
     let untrue = parts.iter().filter(|part| part.is_true != Some(true));
@@ -250,7 +252,8 @@ fn describe_untrue(condition: &ExplainedCondition) -> String {
     format!("`{condition}` of {of}, of which {} {verb} not true", untrue.join(" and "))
 }
 
-/// What is needed before a change of the policy can help; `None` if a change can help now.
+/// What the request needs first, because a proposed change of the policy could not help; `None` if
+/// one could. A request that is allowed needs nothing.
 fn needed(explanation: &Explanation) -> Option<String> {
     let Some(name) = explanation.reason else {
         return Some("nothing: the request is allowed".to_owned());
@@ -384,7 +387,7 @@ fn changed(authorizer: &Authorizer, edit: &Edit) -> Option<Authorizer> {
     *files.0.get_mut(&edit.file)? = edit.applied().into_bytes();
     let main = &loaded.files.first()?.path;
     let changed = policy::load(&files, main).ok()?;
-    // Without fetched keys: the caller is known already.
+    // Fetched keys would verify tokens. None are needed: the caller is known already.
     let compiled = Authorizer::compile(Arc::new(changed), &FetchedKeys::new(), None);
     compiled.ok().map(|(authorizer, _)| authorizer)
 }

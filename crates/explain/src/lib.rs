@@ -1,8 +1,12 @@
 //! Answers questions of people about a policy: why a request is answered as it is, who may make it,
 //! and what a caller may do. Also runs the test cases of a policy.
 //!
-//! The code is slow and clear. It reads the policy itself, with the places of its rules, and takes
-//! each verdict from the authorizer: nothing here allows a request.
+//! The code is written for clarity, not for speed. It reads the policy as it is written, and knows
+//! the file and line of each rule. Each verdict comes from the authorizer: no code here allows a
+//! request.
+//!
+//! A *search cluster* is an OpenSearch cluster. Its own role files decide about its requests, not
+//! the rules of the policy.
 //!
 //! * `explanation`: why a request is answered as it is;
 //! * `fixes`: which change of the policy would allow a denied request;
@@ -11,9 +15,9 @@
 //! * `notes`: likely mistakes in a request and in a token; `names`: unknown names;
 //! * `subjects`: subjects without authentication; `named`: callers as a person names them;
 //! * `ways`: the conditions under which a rule counts for a caller; `conditions`: their parts;
-//! * `mappings`: the role mappings of a search cluster, by role;
+//! * `mappings`: the role mappings of a search cluster, that is, who has each of its roles;
 //! * `recorded`: the request of a line of the decision log;
-//! * `access_review`: what of a policy was used; `holders`: who has what it grants;
+//! * `access_review`: which parts of a policy were used; `holders`: who has what it grants;
 //! * `case`: runs the test cases of a policy (`cases.yaml`); `case_doubts`: what they leave open.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -69,8 +73,8 @@ pub use what_can::{
 };
 pub use who_can::{Attribute, Callers, Condition, MatchingRule, WhoCan};
 
-/// The maximum number of names, roles, patterns and users of a search cluster that are visited for
-/// an answer on a page. A larger cluster must not stall the console.
+/// The maximum number of steps for an answer on a page of the console. In a step, a name, role,
+/// pattern or user of a search cluster is visited. A large cluster must not stall the console.
 const STEPS_PER_PAGE: usize = 2_000_000;
 
 /// The same for a command, which may take longer.

@@ -22,11 +22,11 @@ const MAX_WAYS: usize = 8;
 /// The text of the clause that stands for all ways if there are more than [`MAX_WAYS`].
 const MANY: &str = "one of more than 8 sets of conditions";
 
-/// Alternatives. Without any, a rule never counts.
+/// Alternative ways in which a rule counts. Without any, the rule never counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ways(Vec<Way>);
 
-/// Conditions that hold together. Without any, a rule always counts.
+/// A rule counts in this way if all these conditions hold. Without any, the rule always counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     /// The place where the rule matches. `None` if it is not known, or if no condition of a role or
@@ -35,7 +35,7 @@ pub(crate) struct Way {
     clauses: Vec<Clause>,
 }
 
-/// A condition, as far as it depends on what is not known.
+/// A condition, or what is left of it after the parts whose values are known are evaluated.
 #[derive(Clone, Debug)]
 struct Clause {
     /// As it is written, or what is left of it.
@@ -98,7 +98,8 @@ impl From<&Condition> for Clause {
 }
 
 impl Clause {
-    /// Whether its text means the same in each rule and for each interpretation of the path.
+    /// Whether its text means the same at every [`Place`]. It does not if the clause reads the path
+    /// or placeholders, or if it is [`MANY`], which can stand for any conditions.
     fn has_one_meaning(&self) -> bool {
         let mut attributes = self.expression.attributes().into_iter();
         *self.text != *MANY && attributes.all(|read| read.kind() != VariableKind::Target)
@@ -116,7 +117,8 @@ impl Given<'_> {
         }
     }
 
-    /// Whether a variable is known, or belongs to the path or the rule.
+    /// Whether a variable is known. Variables of the path or the rule count as known: each
+    /// [`Place`] has their values.
     pub(crate) fn has(&self, variable: &Attribute) -> bool {
         let place = Place::default();
         let known = KnownInputs { inputs: self.inputs(&place), unknown: self.unknown };
@@ -137,6 +139,7 @@ impl Given<'_> {
         place: Option<&Place>,
         effect: Effect,
     ) -> Option<Option<Clause>> {
+        // Without a place, the variables of the path and the rule are unknown, too.
         let without_place = [self.unknown, &[VariableKind::Target]].concat();
         let unknown = if place.is_some() { self.unknown } else { &without_place };
         let nowhere = Place::default();
@@ -169,8 +172,8 @@ impl Given<'_> {
 }
 
 impl Place {
-    /// The places at which a rule matches a request. Without a `user`: at which it matches for
-    /// everybody.
+    /// The places at which a rule matches a request of this user. Without a `user`: the places at
+    /// which it matches for everybody.
     pub(crate) fn all(
         rule: &Rule,
         host: &[u8],
@@ -211,7 +214,8 @@ impl Ways {
     }
 
     /// The ways in which a rule counts, at places where it matches, for callers who have its role.
-    /// With `keeps_place` each way has its place, for the conditions of roles and grants.
+    /// With `keeps_place` each way keeps its place, because conditions of roles or grants that are
+    /// added later may read it.
     pub(crate) fn at_places(
         (rule, effect): (&Rule, Effect),
         places: Vec<Arc<Place>>,
@@ -249,7 +253,8 @@ impl Ways {
         self.0.retain(|w| !way.includes(w));
         self.0.push(way);
         if self.0.len() > MAX_WAYS {
-            // No cached value has this index, so the condition is never decided.
+            // This condition must stay undecided. No cached value has this index, so the value of
+            // the expression is never known.
             let many =
                 Clause { text: MANY.into(), expression: Expression::Cached(usize::MAX).into() };
             self.0 = vec![Way { place: None, clauses: vec![many] }];
@@ -319,8 +324,8 @@ impl Ways {
         Self(ways.cloned().collect())
     }
 
-    /// The conditions of each way, as text. A way is left out if it has all conditions of a way of
-    /// `unless`.
+    /// One text for each way: its conditions. A way is left out if its conditions include all those
+    /// of a way of `unless`.
     pub(crate) fn conditions(&self, unless: &Self) -> Vec<String> {
         let ways =
             self.0.iter().filter(|way| !unless.0.iter().any(|w| way.clauses_include(&w.clauses)));
@@ -363,7 +368,7 @@ impl Way {
     }
 
     /// Whether a rule that counts in the other way also counts in this way: the place is the same,
-    /// and this way has only conditions of the other.
+    /// and the other way has all conditions of this way.
     fn includes(&self, other: &Self) -> bool {
         self.place == other.place && other.clauses_include(&self.clauses)
     }
@@ -398,14 +403,14 @@ impl fmt::Display for Way {
     }
 }
 
-/// Whether a condition reads `roles`.
+/// Whether any condition of the policy reads the variable `roles`.
 pub(crate) fn reads_roles(policy: &Policy) -> bool {
     let mut conditions = policy.all_conditions();
     conditions.any(|when| when.expression.attributes().contains(&&Attribute::Roles))
 }
 
-/// The rule, to be shown. If its condition only checks placeholders for claims, it is left out: the
-/// patterns of the rule already show these placeholders.
+/// A copy of the rule, to be shown. It has no condition if the condition only compares placeholders
+/// with claims: the patterns of the rule already show these placeholders.
 pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
     let shown = rule.when.as_ref().filter(|when| !only_checks_placeholders(&when.expression));
     Rule { when: shown.cloned(), ..rule.clone() }
@@ -419,8 +424,8 @@ fn only_checks_placeholders(expression: &Expression) -> bool {
     }
 }
 
-/// The ways in which a rule counts for a caller who has its role. Variables of the path and of the
-/// rule stay unknown.
+/// The ways in which a rule counts for a caller who is given its role, at any place. Conditions
+/// that read the path or placeholders stay undecided.
 pub(crate) fn ways_with_role(
     (role, rule, effect): (&Role, &Rule, Effect),
     given: &Given<'_>,
@@ -437,7 +442,7 @@ pub(crate) fn ways_with_role(
 pub(crate) type GivenRole<'p> = (RoleId, Option<&'p Condition>);
 
 /// For each of these roles, and for each role that they extend: the ways in which a caller has it.
-/// They apply to rules with this effect, at this place.
+/// The conditions are evaluated for rules with this effect, at this place.
 pub(crate) fn ways_of_roles(
     policy: &Policy,
     roles: &[GivenRole<'_>],
@@ -449,6 +454,7 @@ pub(crate) fn ways_of_roles(
     for (role, when) in roles {
         ways.entry(*role).or_default().extend(&start.under(*when, Position::Last, effect, given));
     }
+    // A role comes before the roles that it extends: its ways are complete when they are passed on.
     for id in in_order(roles.iter().map(|(role, _)| *role), |role| {
         policy.roles.at(role).extends.iter().copied()
     }) {
@@ -463,7 +469,7 @@ pub(crate) fn ways_of_roles(
     ways
 }
 
-/// A variable of a condition, or a claim.
+/// What a condition reads: a variable, or a single claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) attribute: Attribute,

@@ -63,7 +63,8 @@ pub struct CallerRule {
     /// request already decide are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// The sources of the users for whom `{user.id}` in its paths can match.
+    /// The names of the sources, such as issuers, for whose users `{user.id}` in its paths can
+    /// match.
     pub user_id_from: Vec<String>,
 }
 
@@ -110,17 +111,20 @@ impl Explainer<'_> {
         let policy = self.policy();
         let caller = ExplainedCaller::by_rules(policy, subject);
         let roles: HashSet<&str> = caller.roles.iter().map(|role| role.name.as_str()).collect();
-        // A caller of an issuer has a token, whose claims are not known unless they are given.
+        // If the source of the subject is an issuer, the subject has a token of this issuer. The
+        // token's claims are known only if the subject was given with them.
         let with_issuer = subject.map(|subject| self.with_issuer(subject));
         let subject = with_issuer.as_ref();
         let (mut rules, mut notes) = (Vec::new(), Vec::new());
         let headers = GivenHeaders(HeaderLines(request.headers));
         let certificate = given_certificate(request);
         let variables = given_variables(self.policy(), request, &headers, &certificate, self.time);
+        // The variable `roles` has only the roles that the caller has without a condition.
         let certain = reference::certain_roles(policy, &reference_caller(subject));
         let variables_of_caller =
             CallerInputs { roles: certain, ..authorizer::caller_inputs(subject) };
-        // Without a name, the subject stands for all callers with its roles.
+        // Without a name, the subject stands for all callers with its roles, whose names and
+        // credentials are not known.
         let unknown: &[VariableKind] = match subject {
             Some(subject) if subject.user.is_empty() => {
                 &[VariableKind::User, VariableKind::Names, VariableKind::Credentials]
@@ -172,7 +176,7 @@ impl Explainer<'_> {
     }
 }
 
-/// A caller as the reference evaluator sees it; anonymous without a subject.
+/// The subject as a caller of the `reference` module; an anonymous caller without a subject.
 fn reference_caller(subject: Option<&Subject>) -> reference::Caller<'_> {
     let Some(subject) = subject else { return reference::Caller::default() };
     reference::Caller {

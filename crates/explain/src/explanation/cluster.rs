@@ -40,14 +40,15 @@ pub struct ExplainedCluster {
     /// If it is permitted: the first permissions that permit it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<ExplainedGrant>,
-    /// The first privileges of each need that are not permitted.
+    /// The missing privileges: the first of each need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the first few roles, each of which would permit the denied chunk of needs
-    /// ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
+    /// If it is denied: the first few roles, each of which would permit the denied needs. The
+    /// authorizer decides about at most [`NEEDS_PER_CHUNK`] needs together. A request with more
+    /// needs is rare; the roles then permit only the first of its chunks that is denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
-    /// Whether further roles may permit it: there are too many roles to try each.
+    /// Whether some roles were not tried because there are too many. They may permit it, too.
     #[serde(skip_serializing_if = "is_false")]
     pub roles_left_out: bool,
     /// The indices on which it is permitted, if not on all.
@@ -57,9 +58,10 @@ pub struct ExplainedCluster {
     /// request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ExplainedFilter>,
-    /// How many names the inventory has; `None` without an inventory.
+    /// How many names the inventory has: the list of the cluster's indices, aliases and data
+    /// streams. `None` without an inventory.
     pub inventory: Option<u32>,
-    /// Whether its needs depend on its body.
+    /// Whether the needs of the request depend on its body.
     pub depends_on_body: bool,
 }
 
@@ -72,8 +74,8 @@ pub struct ExplainedNeed {
     pub on: String,
     /// The kind of the target: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
-    /// The first names that `on` stands for, such as the indices of an alias. Empty if `on` has all
-    /// these names itself, or if they are not known.
+    /// The first names that `on` stands for, such as the indices of an alias. Empty if `on` already
+    /// lists all these names, or if they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stands_for: Vec<String>,
     /// The number of further names.
@@ -160,7 +162,7 @@ impl Explanation {
     }
 }
 
-/// The cluster's roles of a subject, with why it has them.
+/// The roles that a subject has in the cluster, and why it has each.
 pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
     let config = cluster.config();
     let roles = explain::role_sources(config, subject).into_iter();
@@ -254,7 +256,7 @@ impl ExplainedCluster {
     ) {
         let privileges = cluster.privileges();
         let steps_per_role = STEPS_PER_ROLE + steps_to_decide(privileges, needs);
-        // A command tries no more roles than a page.
+        // A command tries no more roles than a page of the console does.
         let mut steps = Steps::new(STEPS_PER_PAGE);
         let mut answers_with_role = explain::with_each_role(privileges, subject, needs).peekable();
         let mut roles = Vec::new();
@@ -286,8 +288,8 @@ pub(crate) fn steps_to_decide(privileges: &Privileges, needs: &[Need<'_>]) -> us
 
 /// The needs to explain, with the answer to them. The first of these that applies:
 /// * the first chunk of needs that is denied, as in the authorizer;
-/// * all needs, if they are denied because the request keeps its patterns: a pattern may match a
-///   newer index of which a role hides something;
+/// * all needs, if they are denied because of the request's patterns, such as `logs-*`: a pattern
+///   that cannot be replaced by names may match a newer index, of which a role hides something;
 /// * the first chunk of needs for which a role hides something;
 /// * `None`: everything is permitted, and nothing is hidden.
 fn first_problem<'n>(
@@ -306,6 +308,7 @@ fn first_problem<'n>(
             filtered = Some((chunk, answer));
         }
     }
+    // Patterns are no problem if the request can be forwarded with names in their place.
     match privileges.missing_if_patterns_stay(caller, needs) {
         Some(missing) if privileges.with_names_for_patterns(caller, request, needs).is_none() => {
             Some((needs, denial_answer(missing)))
@@ -314,11 +317,12 @@ fn first_problem<'n>(
     }
 }
 
-/// The needs of a request that the evaluation checks, without duplicates.
+/// The needs of a request, as they are shown. Needs that the configured evaluation type does not
+/// check are left out. Equal needs are shown once.
 fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
     let mut explained = Vec::new();
-    // A request may have 50,000 needs, and thousands of them may have the same list, which is
-    // looked up once.
+    // A request may have 50,000 needs, and thousands of them may be equal, with the same list of
+    // indices. The names of this list are looked up only once.
     let (mut distinct_needs, mut distinct_texts) = (HashSet::new(), HashSet::new());
     for need in needs {
         if !explain::is_checked(privileges, need)
@@ -340,8 +344,8 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
             target: match need.target {
                 Target::Cluster => "cluster",
                 Target::Name(_) => "index",
-                // The request creates this index besides its other target, such as the new index
-                // of a rollover. The name may exist already, unlike that of a `new_index`.
+                // An index that the request creates besides its main target, such as the new index
+                // of a rollover. Its name may exist already, so this is no `new_index`.
                 Target::AliasOrNewIndex(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
                 Target::CreatedIfMissing(_) => "new_index",
@@ -350,7 +354,7 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
             stands_for: stands_for.iter().take(MAX_NAMES).map(ToString::to_string).collect(),
             stands_for_more: stands_for.len().saturating_sub(MAX_NAMES),
         };
-        // Several targets may have the same text.
+        // Different targets may be shown as the same text.
         if distinct_texts.insert(explained_need.clone()) {
             explained.push(explained_need);
         }
@@ -358,7 +362,7 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
     explained
 }
 
-/// The permissions that permit the needs of a request.
+/// The first permissions that permit the needs of a request.
 fn grants(
     privileges: &Privileges,
     caller: &search::Caller,

@@ -25,12 +25,12 @@ const LEFT_OUT: &str = "the list of callers is incomplete: the cluster has too m
 const REDUCED: &str = "callers to whom only a part of the request is permitted are not listed: the \
                        request may be reduced to the permitted indices, or to none";
 
-/// The note if the items of a bulk request may be separated.
+/// The note if Envoy may forward only the permitted items of a bulk request.
 const SEPARATED: &str = "callers to whom only some of its items are permitted are not listed: \
                          inside Envoy their requests are forwarded with these items \
                          (`bulk: per-item`)";
 
-/// The note if a role that hides documents or fields does not always lead to a denial.
+/// The note if a request may be permitted although a role hides documents or fields.
 const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not \
                       listed, even if their requests are permitted";
 
@@ -100,12 +100,12 @@ struct Finder<'a> {
     not_in_policy: Vec<Callers>,
 }
 
-/// The roles that a request requires. A caller must meet at least one requirement of the list for
-/// this caller: [`Self::for_user`].
+/// The roles that a request requires. Each list has alternatives: a caller must meet one of them.
+/// [`Self::for_user`] says which list is for which caller.
 struct Requirements<'a> {
     usual: Vec<Requirement>,
-    /// The user that Dashboards signs in as, and its requirements, if they differ from the usual
-    /// requirements.
+    /// The user name of the server of Dashboards, and the list for this user. `None` if the usual
+    /// list is for everyone.
     dashboards: Option<(&'a str, Vec<Requirement>)>,
 }
 
@@ -139,6 +139,7 @@ impl<'a> Finder<'a> {
         let requirements = Requirements::new(self, request)?;
         for source in Source::all(self.cluster.identity()) {
             self.find_users_in_policy(&source, &requirements)?;
+            // An open source also accepts users whom the policy does not list.
             if source.is_open {
                 self.find_callers_not_in_policy(&source, &requirements)?;
             }
@@ -355,7 +356,8 @@ impl<'a> Finder<'a> {
         Some(vec![Callers { users, ..Callers::new(callers.source.kind.clone(), condition) }])
     }
 
-    /// The attributes, each of which gives a caller this role and makes it apply to the caller.
+    /// The attributes with which a caller has this role, and the role applies to the caller. Each
+    /// of them is enough.
     fn attributes(
         &mut self,
         role: &HeldRole,
@@ -364,7 +366,9 @@ impl<'a> Finder<'a> {
         self.steps.take(self.mappings.size(&role.role).saturating_mul(role.size()))?;
         let mappings = self.mappings.for_role(&role.role);
         let attributes = mappings.iter().flat_map(|mapping| callers.attributes(mapping));
-        // A role whose pattern has variables, such as `${user.name}`, applies to some callers only.
+        // A role whose pattern has variables, such as `${user.name}`, applies only to callers for
+        // whom the pattern matches. It may be known that it matches for a single user name only:
+        // `template_match.user()`.
         let Some(template_match) = &role.template_match else { return Some(attributes.collect()) };
         match (template_match.user(), callers.only_user) {
             (Some(user), Some(only)) if user == only => return Some(attributes.collect()),
@@ -393,7 +397,7 @@ struct UnlistedCallers<'s> {
 }
 
 impl UnlistedCallers<'_> {
-    /// The attributes, each of which gives a caller the role of a mapping.
+    /// The attributes with which a caller has the role of a mapping. Each of them is enough.
     fn attributes(&self, mapping: &RoleMapping) -> Vec<Attribute> {
         let mut attributes = Vec::new();
         for pattern in &mapping.users {
@@ -420,7 +424,7 @@ impl UnlistedCallers<'_> {
         attributes
     }
 
-    /// Whether a caller can have a backend role that matches.
+    /// Whether a caller of the source can have a backend role that the pattern matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
         let issuer = self.source.issuer.filter(|issuer| issuer.accepted_role_claim().is_some());
         let from_token = issuer.is_some_and(|issuer| match &issuer.roles_from_token {

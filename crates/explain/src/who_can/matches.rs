@@ -49,8 +49,8 @@ pub(super) struct Effects {
 /// A rule that matches an interpretation of the path.
 #[derive(Clone)]
 struct PathMatch<'a> {
-    /// The index of the interpretation among those that must be allowed; `None` if only `deny`
-    /// rules apply to it.
+    /// The index of the interpretation, among those on which rules must allow the request. `None`
+    /// for an interpretation that is only compared with `deny` rules.
     index: Option<usize>,
     path: &'a [u8],
     rule: RoleRule<'a>,
@@ -95,11 +95,14 @@ impl<'a> Matches<'a> {
         let by_role = EffectsByRole { policy, extending: &extending_roles, given: &given };
         let matches = path_matches(&rules, request, None, (&given, keeps_place));
         let for_everyone = UserMatches { effects: by_role.find(&matches), rules: matches };
+        // Rules with the name of the user in a path can match for some users only. The name must be
+        // in the path of the request, so these users are found there.
         let rules: Vec<RoleRule<'a>> =
             rules.into_iter().filter(|rule| !user_segment_indices(rule.rule).is_empty()).collect();
         let segment_indices =
             rules.iter().flat_map(|rule| user_segment_indices(rule.rule)).collect();
         let mut for_user = BTreeMap::new();
+        // `prefix` is the length of the prefix of the source.
         for ((source, user), prefix) in users_in_path(policy, request, &segment_indices) {
             let subject =
                 PatternSubject { user: user.as_bytes(), prefix_len: prefix, source: Some(source) };
@@ -253,8 +256,9 @@ fn path_matches<'a>(
         for rule in rules {
             let applies = index.is_some() || rule.effect == Effect::Deny;
             let RoleRule { rule: written, effect, .. } = *rule;
-            // A condition of the rule or of a role may read the placeholders of the pattern that
-            // matches. So each pattern then counts on its own.
+            // A condition may read the placeholders of the pattern that matches. So with
+            // conditions, a pattern that matches only for this user counts even if another pattern
+            // of the rule matches for everyone.
             let is_conditional = written.when.is_some() || keeps_place;
             let is_only_for_user = user.is_some() && {
                 let mut patterns = written.resources.iter();
