@@ -1,11 +1,13 @@
-//! Help for authors who know other systems (OPA, Envoy, Istio, Keycloak, Kubernetes): for keys that
-//! these systems use, and for values of the wrong type.
+//! Help for authors who know other systems (OPA, Envoy, Istio, Keycloak, Kubernetes). A hint is for
+//! a key that these systems use, or for a value of the wrong type.
 
 use document::{Hints, KeyHint};
 
 /// The hints for policies.
 pub(crate) const HINTS: Hints = Hints { keys: KEYS, wrong_types: WRONG_TYPES };
 
+/// Each hint has the mapping, the keys of other systems, the policy's key with this meaning, and
+/// the help.
 const KEYS: &[KeyHint] = &[
     (
         "a policy",
@@ -183,6 +185,7 @@ const CONDITIONS: &[&str] = &[
 const AS_CONDITION: &str = "write it as a condition, such as \
     `when: request.time.getHours('Europe/Berlin') < 18`; policies/README.md#conditions has more";
 
+/// Each hint has the value, the type that it must have, and the help.
 const WRONG_TYPES: &[(&str, &str, &str)] = &[
     ("`roles`", "a mapping", "write `NAME: { allow: [\"GET /people\"] }`"),
     ("a role", "a mapping", "write `{ allow: [\"GET /people\"] }`"),

@@ -35,8 +35,8 @@ mod token_places;
 pub struct Policy {
     /// How callers authenticate.
     pub identity: Identity,
-    /// The named conditions, in file order. A condition may use the names of those before it. It
-    /// then contains these conditions.
+    /// The named conditions, in file order. A condition may use the name of an earlier condition.
+    /// The earlier condition is then a part of the later one.
     pub conditions: Vec<(Arc<str>, Condition)>,
     /// The roles, in file order.
     pub roles: IdVec<RoleId, Role>,
@@ -176,8 +176,8 @@ pub struct Issuer {
     pub keys: Keys,
     /// Which claims contain the names of the user, its roles and its groups.
     pub claims: Claims,
-    /// The path of the actor's user name. It starts inside the claim `act`, which is an object (RFC
-    /// 8693, 4.1). If `None`, `act` is not read.
+    /// The path of the actor's user name inside the claim `act`, which is an object (RFC 8693,
+    /// 4.1). If `None`, `act` is not read.
     pub act: Option<ClaimPath>,
     /// Claims that a token must have.
     pub require: Vec<RequiredClaim>,
@@ -206,8 +206,8 @@ pub enum RolesFromToken {
     Only(Vec<ListedRole>),
 }
 
-/// The name of a role in a list: a role that the tokens of an issuer may give, or a role that gets
-/// a value of dynamic metadata.
+/// The name of a role, as the policy lists it. The tokens of an issuer may give the role, or the
+/// callers with the role get a value of dynamic metadata.
 #[derive(Clone, Debug)]
 pub struct ListedRole {
     /// The name of the role.
@@ -410,8 +410,8 @@ pub struct IdentityHeader {
     pub name: Arc<str>,
     /// Its form.
     pub format: IdentityFormat,
-    /// The keys. Never empty. The first key signs. The others, for a JWT only, are just published,
-    /// so that keys can be replaced.
+    /// The keys. Never empty. The first key signs. Only a JWT may have further keys. They are only
+    /// published, so that keys can be replaced.
     pub keys: Vec<IdentityKey>,
     /// The `iss` of a JWT; `rolegate` if not set.
     pub issuer: Arc<str>,
@@ -420,9 +420,10 @@ pub struct IdentityHeader {
     /// The time until a header expires, 30 s to 5 min; 60 s if not set. A signed header is used
     /// again for the same caller until half of this time is over.
     pub lifetime: Duration,
-    /// Further claims: their names in the header, and their places in the token of the caller.
+    /// Claims of the caller's token that are copied into this header. Each has its name in this
+    /// header, and its path in the token.
     pub claims: Vec<(Box<str>, ClaimPath)>,
-    /// Its place.
+    /// Where it is configured.
     pub at: Place,
 }
 
@@ -526,7 +527,7 @@ impl Identity {
         basic.chain(keys).chain(certificates).chain(issuers)
     }
 
-    /// The header with an API key, if the policy has API keys.
+    /// The name of the header in which an API key is sent, if the policy has API keys.
     #[must_use]
     pub fn api_key_header(&self) -> Option<&str> {
         self.api_keys.as_ref().map(|keys| &*keys.header)
@@ -567,8 +568,8 @@ impl Identity {
 }
 
 impl AllowResponse {
-    /// Every text with placeholders. Before it come the name of its header (or its key of metadata)
-    /// and the place where that is configured.
+    /// Every text with placeholders, as a triple: the name of its header or its key of metadata,
+    /// the place where that is configured, and the text.
     pub fn templates(&self) -> impl Iterator<Item = (&Arc<str>, &Place, &Template)> {
         let headers = self.set_headers.iter();
         let metadata = self.metadata.iter().flat_map(|entry| {

@@ -60,8 +60,9 @@ pub struct Pattern {
     pub absolute: bool,
     /// The segments, in order.
     pub segments: Vec<Segment>,
-    /// Whether any number of further segments may follow, including none (`/**`). If `segments` is
-    /// empty, the pattern then matches every absolute name, or every relative name.
+    /// Whether any number of further segments may follow, including none (`/**`). If so, and if
+    /// `segments` is empty, the pattern matches every absolute name or, if `absolute` is false,
+    /// every relative name.
     pub open_ended: bool,
 }
 
@@ -82,7 +83,8 @@ pub enum Segment {
     Glob(Glob),
 }
 
-/// A glob over the characters of a segment: the literal pieces between the `*`s, at least two.
+/// A glob over the characters of a segment: the literal pieces that its `*`s separate. There are at
+/// least two pieces, because there is at least one `*`. A piece may be empty.
 ///
 /// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`.
 /// Adjacent `*`s are the same as a single `*`. A percent triplet is one character: `*9` does not

@@ -179,6 +179,7 @@ fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credenti
             let has_valid_name = is_name(reader, name.at, name.text, "`user`");
             has_valid_name.then(|| Credentials::User { name: name.text.to_owned(), groups })
         }
+        // The key is `claims`.
         _ => {
             reader.entries(node, "`claims`")?;
             json::from_yaml(reader, node).map(|claims| Credentials::Claims(claims.to_string()))
@@ -213,7 +214,7 @@ fn with_query(mut path: String, query: &[(String, String)]) -> String {
 }
 
 /// Reads headers or parameters. A name has a value or a list of values; each value becomes a pair
-/// of the name and this value.
+/// of the name and this value. Messages call the mapping `subject`, and a value of it `item`.
 fn read_pairs(
     reader: &mut Reader,
     node: &Node,
@@ -257,7 +258,8 @@ fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
     })
 }
 
-/// Expected headers; a header without a value must be absent.
+/// Reads the expected headers. A header without a value is expected to be absent; its text is then
+/// empty.
 fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     let entries = reader.entries(node, "`headers`");
     let mut headers = Vec::new();
@@ -268,8 +270,8 @@ fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, Strin
     headers
 }
 
-/// Expected metadata; a key without a value must be absent. A field of a mapping is read as the key
-/// `KEY.FIELD`.
+/// Reads the expected metadata. A key without a value is expected to be absent; its text is then
+/// empty. A field of a mapping is read as the key `KEY.FIELD`.
 fn read_expected_metadata(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     const VALUE: &str = "a value of metadata";
     let entries = reader.entries(node, "`metadata`");
@@ -289,7 +291,7 @@ fn read_expected_metadata(reader: &mut Reader, node: &Node) -> Vec<(String, Stri
     metadata
 }
 
-/// An expected text; empty without a value.
+/// Reads an expected text. It is empty if the node has no value.
 fn read_expected_value(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     if node.is_nothing() {
         return Some(String::new());

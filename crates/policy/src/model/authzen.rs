@@ -35,15 +35,15 @@ pub struct SubjectType {
     /// The issuer whose users these subjects are. Then an `id` is a user name without the issuer's
     /// prefix. If `None`, an `id` is a user name that includes the prefix of its source.
     pub issuer: Option<Arc<str>>,
-    /// Where in `properties` the groups are. Without it, properties give none.
+    /// The path of the groups in `properties`. If `None`, `properties` gives no groups.
     pub groups: Option<ClaimPath>,
-    /// Where in `properties` the roles are. Without it, properties give none.
+    /// The path of the roles in `properties`. If `None`, `properties` gives no roles.
     pub roles: Option<ClaimPath>,
     /// Where it is configured.
     pub at: Place,
 }
 
-/// A name of actions, and the method that it stands for.
+/// The name of an action, and the method that it stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionName {
     /// The `name`.

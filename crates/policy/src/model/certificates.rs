@@ -205,8 +205,9 @@ impl NameTemplate {
         pieces.collect()
     }
 
-    /// Whether some values of the placeholders give this name. It may be true though no values do:
-    /// the values are not compared if a placeholder occurs twice, and may have dots in DNS names.
+    /// Whether some values of the placeholders give this name. This is not exact: it may be true
+    /// though no values give the name. Here, a placeholder that occurs twice may have two different
+    /// values, and a value may have dots even if it is a label of a DNS name.
     #[must_use]
     pub fn may_be(&self, name: &str) -> bool {
         // The offsets in `name` at which the pieces so far may end.

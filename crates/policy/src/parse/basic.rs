@@ -67,10 +67,10 @@ struct Users {
     /// The places of the names of all users.
     places: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
-    /// Users under `users` without a password, which the `users_file` may have.
+    /// Users under `users` without a password. Their passwords may be in the `users_file`.
     without_password: HashMap<Arc<str>, (Mark, BasicUser)>,
     verify: bool,
-    /// The `users_file`, if no line of it is a user, and the place that names it.
+    /// The place that names the `users_file`, and its path, if no line of the file is a user.
     empty_file: Option<(Mark, PathBuf)>,
 }
 

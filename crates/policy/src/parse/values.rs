@@ -1,5 +1,5 @@
-//! Names and small values: user names, hashes, durations, URLs, paths of claims. Messages never
-//! show a user name of Basic or a hash.
+//! Names and small values: user names, hashes, durations, URLs, paths of claims. The messages of
+//! this module never show a user name of Basic or a hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, subject: &str) 
     false
 }
 
-/// A list of names with their places.
+/// Reads the list of names under a key, as [`names`] does, with their places.
 pub(crate) fn name_refs(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -35,7 +35,8 @@ pub(crate) fn name_refs(
     names.iter().map(|name| NameRef { name: name.shared.clone(), at: name.at }).collect()
 }
 
-/// A list of names, none of them empty.
+/// Reads the list of names under a key. Messages call one of them `item`. A name that is not valid
+/// is reported and left out.
 pub(crate) fn names<'n>(
     reader: &mut Reader,
     fields: &Fields<'n>,
@@ -114,7 +115,7 @@ pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
 }
 
 /// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`. A duration
-/// shorter than `minimum` is probably a typing error, such as `5ms` for `5m`.
+/// shorter than `minimum` is reported: it is probably a typing error, such as `5ms` for `5m`.
 pub(crate) fn duration(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -151,7 +152,8 @@ fn parse_duration(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
-/// Whether the URL of a key set is valid. It may contain a secret, so messages never show it.
+/// Whether a URL that rolegate will fetch is valid. It may contain a secret, so messages never show
+/// it.
 pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
     let fault = url_fault(text.text);
     if let Some((message, help)) = fault {
@@ -180,7 +182,8 @@ pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Op
     names.map(ClaimPath)
 }
 
-/// A reference token of a JSON pointer, unescaped (RFC 6901, 4).
+/// A reference token of a JSON pointer, unescaped (RFC 6901, 4). `None` if a `~` is before neither
+/// `0` nor `1`.
 fn unescape(name: &str) -> Option<Box<str>> {
     let mut parts = name.split('~');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -196,8 +199,8 @@ fn unescape(name: &str) -> Option<Box<str>> {
 }
 
 /// Warns of a name that looks like a path in another notation: `realm_access.roles`,
-/// `$.realm_access.roles`, `realm_access/roles`. Names with dots and slashes are legitimate:
-/// namespaced claims are URLs.
+/// `$.realm_access.roles`, `realm_access/roles`. This is no error, because a name may have dots and
+/// slashes: the name of a namespaced claim is a URL.
 fn warn_of_path(reader: &mut Reader, text: &Text<'_>, path: &str) {
     let start = path.strip_prefix("$.").unwrap_or(path);
     let separator = if start.contains('/') { '/' } else { '.' };
