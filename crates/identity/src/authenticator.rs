@@ -82,9 +82,10 @@ impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
     ///
     /// # Errors
-    /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not
-    /// supported or too costly (a weak hash is a warning), or a key in a file is weak (in a fetched
-    /// set it is ignored, with a warning). Also if the system returns no random bytes.
+    /// If a hash or a key set cannot be used, or the system returns no random bytes. The error has
+    /// every problem with its place. A hash must not be damaged, unsupported or too costly; a weak
+    /// hash is only a warning. A weak key is an error in a file. In a fetched set it is ignored,
+    /// with a warning.
     pub fn compile(
         settings: &model::Identity,
         fetched: &FetchedKeys,
@@ -160,8 +161,8 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// `result` is the result of a [`Verification`] that an earlier call with the same header
     /// returned. If that was a call of an earlier authenticator (with another policy or other
-    /// keys), a result for a token is ignored, and so is a result for a user who has another hash
-    /// here. In both cases this may return another verification.
+    /// keys), a result for a token is ignored. So is a result for a user who has another hash here,
+    /// or whom only one of the policies has. In these cases this may return another verification.
     ///
     /// `attach` is called when credentials are cached for all threads. That is in the call that has
     /// their `result`. Credentials that need no verification are cached at their first use: Basic
@@ -169,9 +170,9 @@ impl<T: HeapSize> Authenticator<T> {
     /// certificates.
     ///
     /// For cached credentials this does not call `attach`, and allocates nothing, except at a
-    /// thread's first call with this authenticator. With `combine: both`, this holds only if the
-    /// cache of the thread has them. Otherwise it allocates the actor. For a password or an API
-    /// key it also calls `attach`, because all threads share these without an actor.
+    /// thread's first call with this authenticator. With `combine: both`, this is so only if the
+    /// cache of the thread has them. If it has not, this call allocates the actor. For a password
+    /// or an API key it also calls `attach`: the cache of all threads keeps these without an actor.
     ///
     /// Where the policy requires a certificate and other credentials together, either alone is
     /// invalid. The certificate's user is then the [actor](Subject::actor).
@@ -232,8 +233,8 @@ impl<T: HeapSize> Authenticator<T> {
             }
             // Inverted, so that an `Authorization` header with the same bytes has another key.
             Credentials::Token(value) if value.len() <= jwt::MAX_BYTES => !self.hasher.hash(value),
-            // As a pair, so that the same bytes as a token, or in an `Authorization` header, have
-            // another key.
+            // Hashed as a pair, so that a token or an `Authorization` header with the same bytes
+            // has another key.
             Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
                 self.hasher.hash_pair(b"", value)
             }
@@ -325,8 +326,8 @@ impl<T: HeapSize> Authenticator<T> {
         issuers.filter_map(Issuer::keys).flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s for which the key set of this URL has no key, from tokens since the last call.
-    /// They are reasons to fetch the key set again. The calling program limits how often it does.
+    /// The `kid`s of tokens since the last call for which the key set of this URL has no key. They
+    /// are reasons to fetch the key set again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -351,9 +352,9 @@ impl<T: HeapSize> Authenticator<T> {
         if user.value.subject.actor.is_some() {
             return Ok(user);
         }
-        // A password or an API key is cached without its actor, so the value must be attached
-        // again. The cached subject is enough for that: without a token there are no claims that
-        // the cache could have dropped.
+        // A password or an API key is cached without an actor, so `attach` must be called again,
+        // for the subject with its actor. The cached subject has all that `attach` reads: only
+        // tokens have claims, which the cache drops.
         let value = CachedSubject::new(&user.value.subject.with_actor(&actor), attach);
         Ok(TimedValue { bytes: value.bytes(), value, ..user })
     }
@@ -495,7 +496,7 @@ impl<T: HeapSize> Authenticator<T> {
             // No user of the policy has a hash.
             return Err(CredentialsError::BadPassword.into());
         };
-        // Equal verifications run once.
+        // Verifications with the same key need to run only once.
         let job_key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
         let credentials = PendingCredentials::Password { account, user, password };
@@ -560,7 +561,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// the subject. Remembers an invalid token that has `refused_until` until then.
     ///
     /// `None` if the result says nothing under this policy:
-    /// * passwords are not verified here, or the user had another hash;
+    /// * this policy does not verify passwords;
+    /// * since the verification, the user was added or removed, or got another hash;
     /// * another authenticator (with another policy or other keys) verified the token;
     /// * the token is not valid now.
     fn resolve(

@@ -1,5 +1,6 @@
-//! The credentials of a request: the value of an `Authorization` header (RFC 9110, 11.4 and
-//! 11.6.2) or of another, and decoded Basic credentials: `user:password` in base64 (RFC 7617, 2).
+//! The credentials of a request: an `Authorization` header (RFC 9110, 11.4 and 11.6.2), a token or
+//! an API key elsewhere, or a client certificate. Also decodes Basic credentials, which are
+//! `user:password` in base64 (RFC 7617, 2).
 
 use std::fmt;
 

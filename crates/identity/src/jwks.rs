@@ -45,8 +45,8 @@ pub struct KeyFault {
     pub key: String,
     /// Why the key cannot be used.
     pub message: &'static str,
-    /// Whether the key is weak, damaged or must not be in the set. Otherwise it is sound but not
-    /// for us: not supported, or for another purpose. Many issuers publish such keys too.
+    /// Whether the key is weak, damaged or must not be in the set. Otherwise it is sound, but is
+    /// not supported or has another purpose. Many issuers publish such keys too.
     pub is_rejected: bool,
 }
 
@@ -127,7 +127,7 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
     for (position, jwk) in (1..).zip(&set) {
         let fault = match Key::parse(jwk) {
-            // A `kid` of two keys identifies none (RFC 7517, 4.5).
+            // A `kid` that several keys have identifies none of them (RFC 7517, 4.5).
             Ok(key) if key.kid().is_some() && count_keys(&set, key.kid()) > 1 => {
                 Fault::rejected("another key has the same `kid`")
             }

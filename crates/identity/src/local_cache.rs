@@ -15,7 +15,7 @@ use crate::{CachedSubject, UnixTime};
 /// Entries per set: the cache is set-associative, like that of a CPU, so two busy callers with the
 /// same set do not evict each other.
 const WAYS: usize = 2;
-/// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker.
+/// The number of sets, a power of two. Chosen, not measured: enough for 1,024 callers per thread.
 const SETS: usize = 512;
 /// The largest subject to keep here, in bytes. Most take half a KiB. This limits the memory of
 /// subjects that the shared cache has evicted, which exist only here: 1,024 of this size are 2 MiB.
@@ -38,8 +38,9 @@ pub struct LocalCache<T> {
     lookups: CacheLookups,
 }
 
-/// How many requests had their credentials in each cache. A request is not counted while a
-/// verification is due, nor if its credentials are invalid without a verification.
+/// How many requests had their credentials in each cache. A request that has to wait for a
+/// verification is counted when it has the result. A request whose credentials are found to be
+/// invalid without a verification is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLookups {
     /// In the cache of the thread.

@@ -74,9 +74,9 @@ pub enum VerificationKind {
     Introspection,
 }
 
-/// The result of a [`Verification`]. Whether it makes the credentials valid is decided by the
-/// [`Authenticator`](crate::Authenticator) of the policy that is active then: it may have another
-/// hash or other keys.
+/// The result of a [`Verification`]. The [`Authenticator`](crate::Authenticator) that gets it
+/// decides whether the credentials are valid. That may be one of a later policy, with another hash
+/// or other keys.
 #[derive(Clone)]
 pub struct VerificationResult {
     pub(crate) credentials: CredentialsResult,
@@ -117,7 +117,7 @@ impl Verification {
         Some(Question { url: &introspection.url, token })
     }
 
-    /// The result of the answer to its [question](Self::question), which has arrived `now`.
+    /// The result, from the answer to its [question](Self::question). The answer arrived at `now`.
     ///
     /// # Errors
     /// If the answer says nothing about the token, or nothing was asked.

@@ -20,9 +20,10 @@ const MIN_EXPONENT: u64 = 65_537;
 /// The largest RSA exponent that the library accepts. Larger exponents cost more.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
-/// The y coordinates of the points of edwards25519 whose order divides eight, without the sign bit
-/// of x. A key of zeros is such a point. The values are 0, 1, -1 and the two of order eight. Both 0
-/// and 1 have a second encoding, with the prime added, which is also here.
+/// The points of edwards25519 whose order divides eight. Each is here as the encoding of its y
+/// coordinate in a key, in hexadecimal, with the sign bit of x cleared. A key of zeros is such a
+/// point. The values are 0, 1, -1 and the two of order eight. The last two are the second encodings
+/// of 0 and 1, with the prime added.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -164,7 +165,8 @@ fn parse_point(
         .map_err(|_| Fault::rejected("not a point on its curve"))
 }
 
-/// A shared secret, which must be at least as long as its hash (RFC 7518, 3.2).
+/// A shared secret, which must be at least as long as the output of its hash function (RFC 7518,
+/// 3.2).
 fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
     let secret = Zeroizing::new(bytes(jwk, "k")?);
     if secret.len() < hash.digest_algorithm().output_len() {

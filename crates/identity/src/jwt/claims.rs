@@ -274,9 +274,11 @@ pub fn claim<'a>(subject: &'a Subject, path: &ClaimPath) -> Option<&'a Value> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
     /// The path leads through a value that is neither an object nor a list, or through a list
-    /// although the next name is not an index. This many names of the path lead to that value.
+    /// although the next name is not an index. The number is how many names of the path lead to
+    /// that value.
     Mistyped(usize),
-    /// The claim has to be fetched from another place. The claim with this name says so.
+    /// The claim has to be fetched from another place. The string is the name of the claim that
+    /// says so: `_claim_names` or `hasgroups`.
     Elsewhere(&'static str),
 }
 

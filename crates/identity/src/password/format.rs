@@ -24,8 +24,8 @@ use super::{HashAlgorithm, HashError, StoredHash};
 pub(super) const ARGON2ID_PARAMETERS: &str =
     "an argon2id hash whose parameters are not `m=…,t=…,p=…`";
 
-/// Trailing bits are ignored, as every implementation of bcrypt does: some programs leave them set
-/// in the salt.
+/// The base64 of bcrypt. Decoding ignores the unused bits of the last character, as every
+/// implementation of bcrypt does: some programs leave them set in the salt.
 const BCRYPT_BASE64: GeneralPurpose =
     GeneralPurpose::new(&BCRYPT, NO_PAD.with_decode_allow_trailing_bits(true));
 
@@ -159,8 +159,8 @@ fn parse_pbkdf2(id: &str, fields: &[&str]) -> Result<StoredHash, HashError> {
 }
 
 /// Parses a hash of OpenSearch's security plugin (`CompressedPBKDF2Function` of password4j), such
-/// as `$3$2576980377600256$salt$digest`: 3 is SHA-256, 5 is SHA-512, and `cost` has the rounds in
-/// its upper 32 bits and the length of the digest, in bits, in its lower 32.
+/// as `$3$2576980377600256$salt$digest`. The function 3 is SHA-256, and 5 is SHA-512. The upper 32
+/// bits of `cost` are the rounds, and the lower 32 are the length of the digest in bits.
 fn parse_opensearch(
     function: &str,
     cost: u64,
@@ -218,8 +218,9 @@ fn parse_sha_crypt(id: &str, fields: &[&str]) -> Result<StoredHash, HashError> {
 }
 
 /// The position in the digest of each byte of the written form. The digest is cut into three
-/// columns. Each row takes a byte from each column, in an order that rotates from row to row. The
-/// bytes that fill no row come last.
+/// columns, one after the other, of `rows` bytes each. Row by row, the written form has one byte of
+/// each column. The order of the columns rotates from row to row: by two columns for 32 bytes, by
+/// one for 64. The bytes that fill no row come last.
 fn sha_crypt_order(length: usize) -> impl Iterator<Item = usize> {
     let rows = length / 3;
     let turn = if length == 32 { 21 } else { 22 };
