@@ -39,8 +39,8 @@ pub struct DeniedItem<'a> {
     pub id: Option<Cow<'a, str>>,
 }
 
-/// The most indices of a request whose items are separated: a denial takes longer than a
-/// permission.
+/// The most indices of a request whose items are separated. Each index takes a decision of its own,
+/// and a denial takes longer than a permission.
 const MAX_INDICES: usize = 250;
 
 /// The most denied items.
@@ -52,7 +52,7 @@ const MAX_FORWARDED: usize = 20_000;
 /// Separates the items of a bulk request with these needs. `permits` is called once for each index,
 /// with the needs of all its items: like the plugin, it permits all or none of them.
 ///
-/// The caller must read the new request, and decide about its needs.
+/// The code that calls this must then read the new request, and decide about its needs.
 ///
 /// `None` if the request is no bulk request, if no item is permitted, if it has too many indices,
 /// denied items or permitted items, or if errors cannot be added to its response (`filter_path`,

@@ -66,11 +66,11 @@ pub struct Privileges {
 #[derive(Debug)]
 pub struct Caller {
     pub(crate) roles: Arc<RoleSet>,
-    /// The patterns of the roles with the values of this subject.
+    /// The templates of the roles, filled in with the values of this subject.
     templates: Box<[RenderedPattern]>,
     /// The [wider patterns](Template::hiding_pattern) by which the plugin hides documents and
-    /// fields: wildcards in a value of the subject count as wildcards. Only patterns that differ
-    /// from those in `templates`.
+    /// fields. In these, a wildcard in a value of the subject counts as a wildcard. A template has
+    /// such a pattern only if it differs from the one in `templates`.
     hiding: Box<[RenderedPattern]>,
     /// Names on which roles restrict documents or fields. `None` if no template does so: the names
     /// of the [`RoleSet`] then apply.
@@ -134,7 +134,8 @@ pub(crate) struct Special {
 }
 
 impl Caller {
-    /// Whether it is not an [uncached caller](Privileges::uncached_caller).
+    /// Whether decisions about it use the caches. Those about an
+    /// [uncached caller](Privileges::uncached_caller) do not.
     #[must_use]
     pub const fn uses_caches(&self) -> bool {
         matches!(self.caches, Caches::Used)
@@ -241,7 +242,8 @@ impl Privileges {
 
     fn prepare(&self, subject: &Subject, caches: Caches) -> Caller {
         let names = self.config.roles_of(subject);
-        // Sorted, because the names are sorted. Roles that do not exist are left out.
+        // The ids are sorted: the names are sorted, and the ids follow the order of the names.
+        // Roles that do not exist are left out.
         let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
         let roles = match caches {
             Caches::Used => self.cached_role_set(ids),
@@ -291,7 +293,8 @@ impl Privileges {
         self.role_sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The patterns that `pattern` returns for these templates.
+    /// The patterns that `pattern` returns for these templates, each with the names that it
+    /// matches.
     fn render(
         &self,
         templates: &RoaringBitmap,
@@ -365,8 +368,8 @@ impl Grant {
         self.restricts.contains(&true)
     }
 
-    /// The part that it hides, if any: documents, if it hides both documents and fields. Masked
-    /// fields count as hidden fields.
+    /// The part that it hides. `None` if it hides nothing. If it hides both documents and fields,
+    /// this is `Documents`. Masked fields count as hidden fields.
     fn hidden_part(&self) -> Option<HiddenPart> {
         let part = if self.restricts[0] { HiddenPart::Documents } else { HiddenPart::Fields };
         self.is_restricted().then_some(part)

@@ -59,7 +59,7 @@ pub(crate) fn resolve(expression: &str, now: Timestamp) -> Result<String, Proble
     Ok(name)
 }
 
-/// Text outside of braces.
+/// Returns a text that stands outside of braces. A `}` in it is an error.
 fn check_literal(text: &str) -> Result<&str, Problem> {
     if text.contains('}') { Err(UNSUPPORTED) } else { Ok(text) }
 }
@@ -85,7 +85,8 @@ fn two_digits(tens: u8, ones: u8, max: i32) -> Result<i32, Problem> {
     is_number.then_some(number).ok_or(UNSUPPORTED)
 }
 
-/// `now`, followed by sums such as `-1d` and roundings such as `/M`, from left to right.
+/// The time that `math` stands for: `now`, followed by sums such as `-1d` and roundings such as
+/// `/M`. They apply from left to right.
 fn evaluate(math: &str, now: DateTime) -> Result<DateTime, Problem> {
     let mut terms = math.strip_prefix("now").ok_or(UNSUPPORTED)?;
     let mut time = now;

@@ -118,8 +118,8 @@ impl<'a> Json<'a> {
         Ok(self.optional_string()?.is_some_and(|name| name != "_none"))
     }
 
-    /// Reads a name, or an array of names. Returns the names joined with commas. A name with a
-    /// comma is an error: a node does not split it.
+    /// Reads a name, or an array of names. Returns the names joined with commas. An empty name is
+    /// an error. So is a name with a comma: a node does not split it.
     pub(crate) fn name_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         let mut names = Vec::new();
         self.value_or_array(|json| {
@@ -133,8 +133,8 @@ impl<'a> Json<'a> {
         Ok(Cow::Owned(names.join(",")))
     }
 
-    /// Reads a string with names between commas, which a node splits, or an array of names. Returns
-    /// the names, joined with commas.
+    /// Reads an array of names, or a string of names separated by commas. A node splits such a
+    /// string. Returns the names joined with commas.
     pub(crate) fn name_list_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         if self.peek()? == Value::Array { self.name_or_array() } else { self.string() }
     }

@@ -143,7 +143,8 @@ struct KeyPath<'k> {
     parent: &'k str,
     /// The key of the object around `parent`.
     grandparent: &'k str,
-    /// Whether the value is a direct member of a histogram. Its empty buckets show no terms.
+    /// Whether the value is a direct member of a histogram. A histogram's empty buckets show no
+    /// terms.
     is_histogram_member: bool,
     is_in_template: bool,
     /// Whether the value is inside the object of a `terms`.
@@ -276,9 +277,9 @@ impl<'a> Lookups<'a> {
 
     /// Adds the needs of a value.
     ///
-    /// A client chooses the names of fields, aggregations and filters. It may choose `percolate`,
-    /// the name of a kind of query. So a value with such a key need not be a query: it is also
-    /// read as an ordinary value.
+    /// A client chooses the names of fields, aggregations and filters. It may choose a name such as
+    /// `percolate`, which is also the name of a kind of query. So the value of such a key may be no
+    /// query. Such a value is read in both ways: as a query, and as any other value.
     fn read_value(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -327,7 +328,7 @@ impl<'a> Lookups<'a> {
         self.read_value(reading, json, path)
     }
 
-    /// Adds the needs of a search pipeline: its definition or its name.
+    /// Adds the needs of a search pipeline. The next value of `json` is its definition or its name.
     fn read_pipeline(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -372,8 +373,9 @@ impl<'a> Lookups<'a> {
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
             // `wrapper`: a query in base64. `pit`: a point in time on unknown indices. `collate`: a
-            // query that checks suggested phrases, in a string or stored. `validating_ltr_query`:
-            // templates of the plugin `opensearch-learning-to-rank`.
+            // query that checks suggested phrases. The query is inside a string, or stored in the
+            // cluster. `validating_ltr_query`: templates of the plugin
+            // `opensearch-learning-to-rank`.
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => need_any_lookup(reading)?,
             // `template`: a query with variables (`${…}`), which a node fills in later. The node
             // unescapes the text before it looks for variables, so an escape may hide one. The
@@ -414,7 +416,8 @@ impl<'a> Lookups<'a> {
             index = Some(Cow::Borrowed("shapes"));
         }
         match index {
-            // The query searches this index: a node expands patterns.
+            // A node searches this index with the query. So the index may be a pattern, which the
+            // node expands.
             Some(index) if has_query => {
                 let indices = reading.checked_pattern(index, WITH_HIDDEN_INDICES)?;
                 reading.need(SEARCH, Target::Fixed(indices))?;

@@ -111,7 +111,8 @@ impl<'a> Reading<'_, 'a> {
         }
     }
 
-    /// Marks the first need as giving names to indices that do not exist yet.
+    /// Marks the first need: the request gives names to indices that do not exist yet (see
+    /// [`Need::adds_names`]).
     pub(crate) fn mark_first_need_as_adding_names(&mut self) {
         if let Some(need) = self.needs.first_mut() {
             need.adds_names = true;
@@ -154,7 +155,8 @@ impl<'a> Reading<'_, 'a> {
         Ok(Expression::new(text, options))
     }
 
-    /// A single name or pattern, after a check, where the cluster does not split a list.
+    /// A single name or pattern, after a check. For places where the cluster does not split a list
+    /// at its commas.
     pub(crate) fn checked_pattern(
         &self,
         text: Cow<'a, str>,

@@ -148,8 +148,8 @@ pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, bodiless) =
         (Vec::new(), Request { body: RequestBody::Unavailable, ..*request });
     start_reading(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
-        // Without the body, some requests can be read, but may need more (`Ok`). Some cannot be
-        // read (`Err`).
+        // Some requests can be read without the body (`Ok`), but the body may add needs. Others
+        // can be read only with the body (these `Err`s).
         && matches!(
             read(&bodiless, &mut needs),
             Ok(_) | Err(Problem::BodyNeeded | UNBUFFERED_DATE_MATH)

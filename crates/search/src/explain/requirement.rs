@@ -41,9 +41,9 @@ pub struct TemplateMatch {
 /// The names that a pattern must match.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum MustMatch {
-    /// All: the role must grant an action on them.
+    /// All names. A required role must grant an action on each of them.
     All,
-    /// At least one name: the role then hides something of it.
+    /// At least one name. A forbidden role that matches a name hides something of it.
     Any,
 }
 
