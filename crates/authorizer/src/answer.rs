@@ -18,8 +18,8 @@ pub struct ResponseHeader {
     pub value: Box<str>,
 }
 
-/// The value of a header of `set_headers`, or a text of metadata, rendered for a caller, but without
-/// the name of the rule, which depends on the request.
+/// The value of a header of `set_headers`, or a text of metadata, rendered for a caller. Only the
+/// name of the rule is not filled in yet: it depends on the request.
 #[derive(Debug)]
 pub(crate) enum Rendered {
     /// The whole value; `None` removes the header.
@@ -97,7 +97,7 @@ impl Rendered {
         }
     }
 
-    /// The length of that text.
+    /// The length of the text for a request that this rule allowed.
     pub(crate) fn length(&self, rule: &str) -> usize {
         match self {
             Self::Complete(value) => value.as_deref().map_or(0, str::len),
@@ -130,7 +130,8 @@ pub(crate) struct TemplateValues<'a> {
 ///
 /// A user name, group, role or claim is not sent if a header cannot carry it unchanged. A user name
 /// or claim that has a control character, or begins or ends with white space, removes its whole
-/// header. Such a group or role, or a group or role with a comma, is omitted from its list.
+/// header. A group or role for which one of these is true, or that has a comma, is omitted from its
+/// list.
 /// Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5: obs-text).
 pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Values {
     let values: Box<[Rendered]> =
@@ -171,8 +172,8 @@ fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        // Reserved roles are left out. A caller has such a role only if the policy defines it. So
-        // the first rule for `anyone` would change this header in every request.
+        // Reserved roles are left out. A caller has such a role only if the policy defines it. If
+        // they were sent, a policy's first rule for `anyone` would change every header.
         Piece::Roles => join(unreserved_roles(template.roles).into_iter()),
         Piece::Groups => join(
             template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),
@@ -190,6 +191,7 @@ fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
 
+/// The roles but those whose names are reserved: `anyone` and `authenticated`.
 pub(crate) fn unreserved_roles<'r>(roles: &[&'r str]) -> Vec<&'r str> {
     roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)).collect()
 }
@@ -210,9 +212,9 @@ pub(crate) fn claim_text(claim: &Value) -> Option<String> {
     }
 }
 
-/// Whether this number is surely not a rounded integer. Integers of more than 64 bits are read as
-/// floating-point numbers, which cannot hold every integer from 2^53 on. So the numbers of two
-/// tenants could become equal.
+/// Whether this number is surely not a rounded integer. An integer of more than 64 bits is read as
+/// a floating-point number, and such a number cannot hold every integer from 2^53 on. Rounding
+/// could make the numbers of two tenants equal.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
     number.is_u64()
@@ -229,8 +231,8 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// Maximum bytes of a request's id in a body. Envoy's id has at most 20 digits. Another client of
-/// this server may send a much longer id.
+/// Maximum bytes of a request's id in a body. A longer id is cut off. The ids that Envoy sends have
+/// at most 20 digits, but another client of this server may send a much longer id.
 const MAX_ID_BYTES: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
@@ -254,7 +256,7 @@ impl Denials {
     }
 
     /// The headers of an answer. `bearer`: the request has a Bearer token, so the answer names its
-    /// error (RFC 6750, 3.1). The answer to a gRPC call has no `content-type` of its own.
+    /// error (RFC 6750, 3.1). The answer to a gRPC call omits `content-type`, the first header.
     pub(crate) fn headers(&self, reason: Reason, bearer: bool, grpc: bool) -> &[ResponseHeader] {
         let headers = match (reason.status(), reason.credentials_error()) {
             (401, Some(_)) if bearer => &self.invalid_token,

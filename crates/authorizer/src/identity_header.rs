@@ -39,6 +39,7 @@ enum Key {
         /// The JWK Set (RFC 7517) of all public keys.
         public: Box<str>,
     },
+    /// The secret of the compact form.
     Compact(identity_header::Key),
 }
 
@@ -46,10 +47,11 @@ enum Key {
 #[derive(Debug)]
 pub(crate) struct SignedIdentity {
     signed: ArcSwapOption<SignedValue>,
-    /// The claims of the caller's token that the policy names: the index of each in the settings,
-    /// and its value, as JSON for a JWT, as text for the compact form. The token is not kept.
+    /// The claims of the caller's token that the policy names. Each has its index in the settings
+    /// and its value: JSON for a JWT, text for the compact form. The token is not kept.
     claims: Box<[(usize, Box<str>)]>,
-    /// An upper bound of the header's length, unless JSON escapes many characters of its names.
+    /// The estimated length of the header. The real length is not greater, unless JSON must escape
+    /// many characters of the names.
     size: usize,
 }
 
@@ -99,7 +101,8 @@ impl IdentitySigner {
             Some((at, self.claim_text(identity::claim(subject, path)?)?.into()))
         });
         let claims: Box<[(usize, Box<str>)]> = claims.collect();
-        // The rest are lengths, with room for quotes, commas and the names of members.
+        // The rest estimates the length of the header. The constants are room for quotes, commas
+        // and the names of members; base64 adds a third.
         let names =
             subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
@@ -132,7 +135,8 @@ impl IdentitySigner {
         value: &mut String,
     ) -> Result<(), NotSigned> {
         value.clear();
-        // A clock that cannot be read is at the end of time. The header would never expire.
+        // If the clock cannot be read, `now` is the end of time, and there is no later time at
+        // which a header could expire.
         let renewal = now.checked_add(self.settings.lifetime / 2).ok_or(NotSigned)?;
         let expires = now.checked_add(self.settings.lifetime).ok_or(NotSigned)?;
         if let Some(signed) = &*identity.signed.load()
@@ -177,7 +181,7 @@ impl IdentitySigner {
                     let value: Value = serde_json::from_str(text).map_err(|_| NotSigned)?;
                     payload.insert(name.to_owned(), value);
                 }
-                // RFC 8693, 4.1. The actor replaces a claim that is named `act`, too.
+                // RFC 8693, 4.1. If the policy also sends a claim as `act`, the actor replaces it.
                 if let Some(actor) = actor {
                     payload.insert("act".to_owned(), json!({ "sub": actor }));
                 }

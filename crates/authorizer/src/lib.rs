@@ -136,6 +136,7 @@ impl Authorizer {
         previous: Option<&Self>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let policy = &loaded.policy;
+        // The previous authorizer, if at most the keys have changed since.
         let unchanged = previous.filter(|previous| Arc::ptr_eq(&previous.loaded, &loaded));
         let compiled = Authenticator::compile(&policy.identity, fetched, Limits::default());
         let unchanged_cluster = unchanged.and_then(|unchanged| unchanged.cluster.as_ref());
@@ -153,10 +154,12 @@ impl Authorizer {
         let unchanged = unchanged.map(|unchanged| &unchanged.rules);
         let rules = Rules::compile(Arc::clone(&loaded), authenticator, &responder, unchanged);
         let cluster = cluster.map(|(mut cluster, more)| {
+            // The cluster's authenticator uses the hasher of the rules' authenticator.
             cluster.authenticator.share_hasher(&rules.authenticator);
             warnings.extend(more);
             cluster
         });
+        // The scopes of a rule are the hosts that it is for.
         let names_hosts = cluster.is_some()
             || rules.read_variables.contains(&Attribute::Host)
             || loaded.policy.rules().any(|(.., rule, _)| !rule.scopes.is_empty());
@@ -168,15 +171,16 @@ impl Authorizer {
     }
 
     /// Carries over the Basic credentials that `previous` has verified. [`Self::compile`] does this
-    /// for its argument `previous`. A caller that compiles without `previous` does it as a separate
-    /// step: [`Authenticator::carry_over`] says why.
+    /// for its argument `previous`. Code that calls `compile` without `previous` calls this later,
+    /// as a separate step: [`Authenticator::carry_over`] says why.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
             if let Some(before) = &previous.cluster {
                 cluster.authenticator.carry_over(&before.authenticator);
             }
-            // Both authenticators of `previous` share a hasher, which the rules have carried over.
+            // Both authenticators of `previous` use one hasher. The rules' authenticator has just
+            // taken it over, and the cluster's must use the same.
             cluster.authenticator.share_hasher(&self.rules.authenticator);
         }
     }
@@ -184,8 +188,9 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// If a reload replaces the authorizer between the two calls, call the new authorizer.
-    /// It ignores `result` if the user's password hash has changed, or if `result` is for a token.
+    /// If a reload replaces the authorizer between the two calls, call the new authorizer with the
+    /// old `result`. It ignores a `result` for a token, and a `result` for a user whose password
+    /// hash has changed.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -210,7 +215,7 @@ impl Authorizer {
     /// Authorizes a request as if `subject` were its caller. If `subject` is an error, the request
     /// is treated as if authentication had failed with that error. This is for tools and tests: the
     /// credentials in the request are not verified. On a search cluster, this adds nothing to
-    /// shared caches and takes no lock that other decisions wait for.
+    /// shared caches and takes no lock that other decisions wait for: `Trust::AssumedUncached`.
     pub fn check_as<'a>(
         &'a self,
         request: &Request<'a>,
@@ -387,8 +392,8 @@ impl Authorizer {
         request::certificate(request, self.backend(request.host).identity()).ok().flatten()
     }
 
-    /// Details of the error in the credentials of a request, with the user and the issuer that
-    /// these claim. Nothing of it is verified. It is for logs and people, never for the client.
+    /// Details of the error in the credentials of a request, with the user and the issuer that the
+    /// credentials name. None of it is verified. It is for logs and people, never for the client.
     #[must_use]
     pub fn attempted(
         &self,
@@ -468,8 +473,8 @@ impl<'a> Backend<'a> {
         }
     }
 
-    /// The subject with its source. A tool may know only the name, but patterns with `{user}` also
-    /// need the source.
+    /// Adds the source of a subject that has none: the source that its user name belongs to. A tool
+    /// may know only the name, but patterns with `{user}` also need the source.
     fn with_source(self, subject: Subject) -> Subject {
         let source = subject.source.or_else(|| self.identity().source_of(&subject.user));
         Subject { source, ..subject }

@@ -24,7 +24,7 @@ pub enum MetadataValue<'a> {
 #[derive(Debug)]
 pub(crate) struct CallerMetadata(Box<[(Arc<str>, CallerValue)]>);
 
-/// A value, rendered but for the name of the rule, which depends on the request.
+/// A rendered value. Only the name of the rule is not filled in yet: it depends on the request.
 #[derive(Debug)]
 enum CallerValue {
     Text(Rendered),

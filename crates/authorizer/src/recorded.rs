@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 /// Maximum bytes of a value. A longer value is not recorded: a client chooses its headers, and must
 /// not fill the log.
 const MAX_VALUE: usize = 256;
-/// Maximum bytes of names and values in total: of a request's variables, of its question's, and of
-/// its caller's claims, each.
+/// Maximum bytes of names and values in total. This limit holds separately for the variables of a
+/// request, for those of its question, and for the claims of its caller.
 const MAX_TOTAL: usize = 4096;
-/// Parts of names. A header, parameter, claim or property with such a name may have a secret. Its
-/// value is not recorded: some gateways send applications a shared secret, which a condition may
-/// check.
+/// Parts of names. A header, parameter, claim or property is not recorded if its name contains one
+/// of these, because its value may be a secret. For example, some gateways send applications a
+/// shared secret in a header, and a condition may check it.
 const SECRET: [&str; 14] = [
     "assertion",
     "auth",
@@ -76,13 +76,14 @@ impl RecordedVariables {
             .collect();
         let (of_claims, others): (Vec<_>, Vec<_>) =
             variables.into_iter().partition(|(_, variable)| variable.claim_path().is_some());
+        // A recorded member of anything but the claims is a member of a question.
         let (of_question, of_request) =
             others.into_iter().partition(|(_, variable)| variable.member_path().is_some());
         Self { of_request, of_question, of_claims }
     }
 
-    /// The values that conditions read in a request and in its caller's claims. `None`,
-    /// without an allocation, if they read nothing.
+    /// The values that conditions read in a request and in its caller's claims; `None` if they read
+    /// nothing. Then nothing is allocated.
     pub(crate) fn record(
         &self,
         request: RequestInputs<'_>,
@@ -200,8 +201,9 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|part| name.contains(part))
 }
 
-/// Whether the parent of an absent member is an object, as `claims.a` of `claims.a.b`. Only then is
-/// `has(claims.a.b)` false, and the member recorded as absent, not as malformed.
+/// Whether the parent of an absent member is an object: for `claims.a.b`, whether `claims.a` is
+/// one. Only then is `has(claims.a.b)` false, and the member is recorded as absent. Otherwise it is
+/// recorded as malformed.
 fn has_parent(variable: &Expression, inputs: &Inputs<'_>) -> bool {
     let Expression::Member(object, _) = variable else { return true };
     matches!(condition::evaluate(object, inputs), Ok(Value::ClaimMap(_)))
@@ -217,6 +219,7 @@ fn to_json(value: &Value<'_>) -> Option<serde_json::Value> {
         Value::Time(time) => time.to_string().into(),
         Value::ClaimList(items) => items.to_vec().into(),
         Value::ClaimMap(members) => (*members).clone().into(),
+        // The names of a certificate.
         Value::Constants(names) => {
             let names = names.iter().map(|name| to_json(&name.borrowed()));
             names.collect::<Option<Vec<_>>>()?.into()

@@ -40,7 +40,7 @@ pub struct Rules {
     anonymous_conditions: Option<CallerConditions>,
     /// The variables of requests that conditions read.
     pub(crate) read_variables: BTreeSet<Attribute>,
-    /// The variables that a line of the decision log has.
+    /// The variables whose values the decision log records.
     recorded_variables: RecordedVariables,
     /// Whether a condition reads the names of certificates.
     reads_certificates: bool,
@@ -78,7 +78,8 @@ impl HeapSize for RulesCaller {
 }
 
 impl Rules {
-    /// Compiles the rules. `unchanged` are the rules of the same policy with other keys.
+    /// Compiles the rules. `unchanged` are the rules that were compiled before from the same
+    /// policy, maybe with other keys.
     pub(crate) fn compile(
         loaded: Arc<policy::Loaded>,
         authenticator: Authenticator<RulesCaller>,
@@ -92,6 +93,7 @@ impl Rules {
         };
         let inputs = conditions::caller_inputs(None);
         let anonymous_conditions = engine.caller_conditions(engine.anonymous(), inputs);
+        // Certain roles are those that do not depend on the request.
         let roles = engine.certain_role_names(engine.anonymous(), anonymous_conditions.as_ref());
         let anonymous = responder.caller_headers(None, &roles);
         let conditions = policy.all_conditions();
@@ -136,8 +138,8 @@ impl Rules {
             callers,
             |subject, trust| self.caller(responder, subject, trust),
         );
-        // Accepted credentials are always valid: `validate_credentials` says why. So it runs only
-        // for all others.
+        // Credentials that authenticated the caller need no further validation: the function
+        // `validate_credentials` says why. All other credentials are validated here.
         let is_known_valid = reads_credentials && caller.is_ok();
         debug_assert!(!is_known_valid || request::validate_credentials(credentials).is_ok());
         if !is_known_valid && let Err(reason) = request::validate_credentials(credentials) {
@@ -169,6 +171,7 @@ impl Rules {
         now: UnixTime,
         (scratch, caller_headers): (&'a mut AnswerScratch, &'a mut Option<CallerHeaders>),
     ) -> Verdict<'a> {
+        // The data of the rules that is cached with the caller.
         let attached = caller.map(|caller| &caller.attached);
         let subject = caller.map(|caller| &caller.subject);
         let read_claims = attached.and_then(|attached| attached.read_claims.as_deref());
@@ -203,6 +206,7 @@ impl Rules {
                     subject,
                     headers,
                     path,
+                    // The rules have no values for these two.
                     target: "",
                     document_security: "",
                 };
@@ -269,7 +273,8 @@ impl Rules {
                 | Decision::NotAllowed) => return (path, negative),
             }
         }
-        // An upstream that does not remove dot segments would see a path that a `deny` rule covers.
+        // An upstream that does not remove dot segments sees one of these paths. A `deny` rule for
+        // it counts. That no rule allows it does not matter.
         for path in paths.deny_only() {
             let request = AccessRequest { resource: path, ..request };
             match self.engine.decide_with(roles, subject, request, inputs) {
@@ -307,8 +312,9 @@ impl Rules {
         }
     }
 
-    /// The values that conditions read in a request, for the decision log, without those that each
-    /// of its lines has anyway. `None` if no others are read. `read_claims` is that of the verdict.
+    /// The values that conditions read in a request, for the decision log. Values that each line of
+    /// the log has anyway are left out; `None` if no value remains. `read_claims` is the field of
+    /// the verdict.
     #[must_use]
     pub fn recorded_inputs(
         &self,
@@ -365,7 +371,7 @@ impl Rules {
     }
 
     /// Whether a condition depends on the query, the address or certificate of the client, or a
-    /// header.
+    /// header. Other variables, such as the method or the time, do not count.
     #[must_use]
     pub fn reads_more_than_the_path(&self) -> bool {
         self.read_variables.iter().any(|attribute| {

@@ -23,8 +23,8 @@ pub(crate) struct Denials {
     unauthorized: Box<[ResponseHeader]>,
 }
 
-/// Bytes of the detail for the decision log after which its lists are cut off. The last entry may
-/// exceed this.
+/// If the detail for the decision log is longer than this, in bytes, no further entries are added
+/// to its lists. The last entry may exceed the limit.
 const MAX_DETAIL: usize = 1_000;
 
 impl Denials {
@@ -54,7 +54,7 @@ impl Denials {
     }
 
     /// The answer to a request of a known caller. Writes the body and the detail for the decision
-    /// log.
+    /// log. `answer` tells which privileges are missing.
     pub(super) fn forbidden<'a>(
         &'a self,
         request: &Request<'a>,
@@ -68,6 +68,7 @@ impl Denials {
             [&mut *detail, &mut *body].into_iter().for_each(String::clear);
         } else {
             write_detail(reason, answer, detail);
+            // The attached subject is the caller as the role files see it.
             write_body(reason, &explained(reason, &caller.attached.subject, answer), body);
         }
         let subject = Some(&caller.subject);

@@ -30,15 +30,16 @@ pub(super) struct Compiled {
     inventory: Option<Arc<[u8]>>,
     /// Whether a role is mapped from addresses of clients.
     pub(super) maps_addresses: bool,
-    /// Whether the cluster checks that a scroll is the caller's own.
+    /// Whether it is enough that the cluster itself checks that a scroll is the caller's own.
     pub(super) scrolls_are_checked: bool,
+    /// The policy's setting for bulk requests.
     pub(super) bulk: Bulk,
     warnings: Vec<Problem>,
 }
 
 impl Cluster {
     /// Compiles the section, if the policy has it, and returns warnings with it. `unchanged` is the
-    /// cluster of the same policy with other keys.
+    /// cluster that was compiled before from the same policy, maybe with other keys.
     ///
     /// # Errors
     /// The errors and warnings of the cluster's files.
@@ -56,7 +57,8 @@ impl Cluster {
         };
         let (authenticator, mut warnings) =
             Authenticator::compile(&compiled.identity, fetched, Limits::default())?;
-        // The authenticator of the rules warns about the other files.
+        // Keeps the warnings about the cluster's files. The authenticator of the rules gives those
+        // about all other files.
         warnings.retain(|problem| section.files.iter().any(|file| *file.path == *problem.at.file));
         let warnings = [compiled.warnings.clone(), warnings].concat();
         let denials = Denials::new(&compiled.identity);
@@ -85,6 +87,7 @@ impl Compiled {
         };
         let config = Arc::new(loaded.config);
         let settings = &config.settings;
+        // A setting in the section `search` overrides that of the cluster's files.
         let evaluation = EvaluationSettings {
             evaluation: match section.evaluation {
                 Some(Evaluation::Legacy) => EvaluationType::Legacy,
@@ -95,7 +98,9 @@ impl Compiled {
                 .do_not_fail_on_forbidden
                 .unwrap_or(settings.do_not_fail_on_forbidden),
             system_indices,
+            // Whether the filters are sent in a header, for the server behind to apply them.
             hands_over_filters: section.document_security != DocumentSecurity::Deny,
+            // OpenSearch's setting `plugins.security.dfm_empty_overrides_all`.
             empty_overrides_all: section.dfm_empty_overrides_all,
             ..settings.clone()
         };
@@ -108,8 +113,8 @@ impl Compiled {
             identity: identity(section, &config, policy),
             users,
             maps_addresses,
-            // A scroll does not name its index, so its filters are unknown. Where filters are
-            // handed over, the cluster's check is therefore not enough.
+            // A request for a scroll does not name an index, so it is unknown which filters apply
+            // to it. If filters are handed over, the cluster's check is not enough.
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
@@ -162,12 +167,13 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     });
     let model::Identity { api_keys, certificates, token_from, .. } = policy.identity.clone();
     let jwt = jwt.collect();
-    // The parser of the policy rejects actors beside a search cluster.
+    // No actors: the parser rejects a policy that has both actors and a search cluster.
     Identity { basic, api_keys, certificates, jwt, token_from, combine_both: None }
 }
 
-/// Warns of issuers whose tokens can have the name of a user of the cluster, and so its roles; or
-/// the name by which Dashboards itself calls the cluster.
+/// Warns of each issuer whose tokens can have the name of a user of the cluster: such a token would
+/// have the roles of that user, too. Also warns if the tokens can have the user name with which
+/// Dashboards itself calls the cluster.
 fn ambiguous_users(
     section: &model::Search,
     config: &SecurityConfig,
@@ -177,6 +183,7 @@ fn ambiguous_users(
     let users = config.users.iter().filter(|user| {
         has_users_file(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name)
     });
+    // The user name of Dashboards itself.
     let server = dashboards_server(config, inventory);
     let mut problems = Vec::new();
     for issuer in &policy.identity.jwt {
@@ -211,9 +218,9 @@ fn is_mapped_by_name(config: &SecurityConfig, name: &str) -> bool {
     patterns.any(|pattern| !pattern.is_anything() && pattern.matches(name))
 }
 
-/// The name by which Dashboards itself calls the cluster. `None` unless the cluster has the index
-/// of Dashboards, or the role files mention the name. The settings do not tell whether there is a
-/// Dashboards: tenants are configured by default.
+/// The user name with which Dashboards itself calls the cluster; `None` if nothing shows that there
+/// is a Dashboards. The index of Dashboards in the cluster shows it, or the name in the role files.
+/// The settings do not show it: tenants are configured by default.
 fn dashboards_server<'c>(
     config: &'c SecurityConfig,
     inventory: Option<&search::Inventory>,
@@ -252,6 +259,7 @@ fn inventory_bytes<'b>(
 ) -> Option<&'b Arc<[u8]>> {
     match section.inventory.as_ref()? {
         Inventory::File { source, .. } => Some(&source.bytes),
+        // A fetched inventory is kept beside the fetched keys.
         Inventory::Url { url, .. } => fetched.get(url)?.as_ref(),
     }
 }

@@ -1,5 +1,5 @@
-//! The filters for the answer of the cluster, as the value of a header: the server that receives
-//! the forwarded request applies them.
+//! Writes filters of documents and fields as the value of a header. The server that receives the
+//! forwarded request applies them to the answer of the cluster.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

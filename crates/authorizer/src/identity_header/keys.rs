@@ -23,7 +23,8 @@ pub(crate) enum SigningKey {
     Ed25519(Ed25519KeyPair),
 }
 
-/// The first part of tokens, the key that signs them, and the JWK Set of all public keys.
+/// The first part of tokens, the key that signs them, and the JWK Set of all public keys. The first
+/// key signs.
 pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, String), Vec<Problem>> {
     let (mut problems, mut read) = (Vec::new(), Vec::new());
     for key in keys {
@@ -104,7 +105,7 @@ impl SigningKey {
     fn members(&self) -> Value {
         match self {
             Self::P256(key) => {
-                // A point without compression: 4, x, y.
+                // An uncompressed point: the byte 4, then x and y with 32 bytes each.
                 let point = key.public_key().as_ref();
                 let (x, y) =
                     point.get(1..).and_then(|point| point.split_at_checked(32)).unwrap_or_default();
