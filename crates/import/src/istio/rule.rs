@@ -27,7 +27,7 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
         match items(rule, list) {
             Ok(items) if items.is_empty() => {}
             Ok(items) => {
-                conditions.push(Expr::any(items.iter().map(|item| reader.from_or_to(item, inner))));
+                conditions.push(Expr::any(items.iter().map(|item| reader.rule_part(item, inner))));
             }
             Err(wrong) => conditions.push(wrong),
         }
@@ -57,7 +57,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     /// An item of `from` or `to`: all fields of its `source` or `operation` hold.
-    fn from_or_to(&self, item: &View<'_>, inner: &str) -> Expr {
+    fn rule_part(&self, item: &View<'_>, inner: &str) -> Expr {
         let Some(fields) = item.get(inner).filter(View::is_mapping) else {
             return item.inexpressible(format!("`{inner}` is expected here"));
         };
