@@ -37,8 +37,8 @@ const MAX_MORE_EXCEPTIONS: usize = 2;
 /// The meaning of a change of a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// The conditions with a name that mean something else now. They are no difference by
-    /// themselves: `changes` has what they grant and revoke.
+    /// The conditions with a name whose text is another, if there are changes. They are no
+    /// difference by themselves: `changes` has what they grant and revoke.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionChange>,
     /// The granted requests, then the revoked requests.
@@ -47,7 +47,7 @@ pub struct Diff {
     pub settings: Vec<SettingChange>,
 }
 
-/// A condition with a name that means something else now.
+/// A condition with a name whose text is another now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ConditionChange {
     /// Its name.
