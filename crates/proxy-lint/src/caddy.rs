@@ -57,8 +57,8 @@ fn has_check(directives: &[Directive]) -> bool {
 struct Before<'d> {
     /// The matcher of each `forward_auth`. An empty matcher stands for all requests.
     checks: Vec<&'d str>,
-    /// Headers of the client that were removed from all requests, in lower case.
-    removed: BTreeSet<String>,
+    /// Headers of the client that were removed from all requests, or replaced, in lower case.
+    replaced: BTreeSet<String>,
     /// The first directive that changed the path after a check.
     changed: Option<&'d Directive>,
 }
@@ -153,17 +153,22 @@ impl Lint {
         before
     }
 
-    /// Adds the header that the directive removes from all requests, if any.
+    /// Adds the header of which no value of the client is left in any request, if the directive
+    /// removes it (`-NAME`) or replaces it by a text (`NAME text`).
     fn request_header(&mut self, directive: &Directive, before: &mut Before<'_>) {
-        if !matcher(directive).is_empty()
-            || !before.checks.is_empty() && directive.arg(0).starts_with('-')
-        {
-            // Behind `forward_auth` it would remove the header that rolegate has set.
+        // Behind `forward_auth` it would remove the header that rolegate has set.
+        if !matcher(directive).is_empty() || !before.checks.is_empty() {
             return;
         }
-        if let Some(name) = directive.arg(0).strip_prefix('-') {
-            before.removed.insert(name.to_ascii_lowercase());
-        }
+        let name = match &*directive.args {
+            [name, value] if !name.starts_with(['+', '?', '>']) && !value.contains('{') => name,
+            [name] => match name.strip_prefix('-') {
+                Some(name) => name,
+                None => return,
+            },
+            _ => return,
+        };
+        before.replaced.insert(name.to_ascii_lowercase());
     }
 
     fn check(&mut self, check: &Directive, before: &Before<'_>) {
@@ -194,7 +199,7 @@ impl Lint {
                 ));
             }
         }
-        for name in self.identity_headers.difference(&before.removed) {
+        for name in self.identity_headers.difference(&before.replaced) {
             self.findings.push(check.finding(
                 Kind::ClientHeader,
                 format!(

@@ -187,6 +187,14 @@ const OF_CADDY: &[(&str, &str, &[&str])] = &[
             "11:3: unsafe[client-header]: the application gets `x-user` as the client sent it where rolegate sets none",
         ],
     ),
+    ("request_header -X-User", "request_header X-User nobody", &[]),
+    // The client's value is kept, or comes back by a placeholder.
+    ("request_header -X-User", "request_header +X-User nobody", &["12:3: unsafe[client-header]"]),
+    (
+        "request_header -X-User",
+        "request_header X-User {http.request.header.X-Name}",
+        &["12:3: unsafe[client-header]"],
+    ),
     // Behind `forward_auth` it would remove what rolegate has set.
     (
         "\troute {\n\t\trequest_header -X-User\n",

@@ -135,7 +135,7 @@ pub(crate) async fn keep_running_task<F: Future<Output = ()>>(
     while let Err(panicked) = catch_future(job, run()).await {
         panics += 1;
         let pause = jittered(pause_after(panics));
-        on_panic(&panicked, pause);
+        let _ = catch(job, || on_panic(&panicked, pause));
         sleep(pause).await;
     }
 }
