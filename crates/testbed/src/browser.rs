@@ -192,8 +192,8 @@ impl Browser {
     }
 
     /// The events so far that should not occur: exceptions, messages of the console of any level,
-    /// issues such as violations of the Content-Security-Policy, and requests to other addresses than
-    /// `origin`.
+    /// issues such as violations of the Content-Security-Policy, and requests to other addresses
+    /// than `origin`.
     pub fn complaints(&self, origin: &str) -> Vec<String> {
         let wrong = self.events.iter().filter(|event| is_wrong(event, origin));
         wrong.map(ToString::to_string).collect()
