@@ -14,8 +14,8 @@ use policy::pattern::{Actions, Glob, Pattern, Segment};
 /// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on
 /// resource n (modulo the number of resources) to role n (modulo the number of roles). Seven of ten
 /// resources are literal; the others are matched by `{id}`, by `**` and by a glob. Caller n has
-/// `roles_per_caller` roles. The first is role n times `roles_per_caller`, and each next one is
-/// seven roles further (modulo the number of roles).
+/// `roles_per_caller` roles. The first is role n times `roles_per_caller`, and each further role is
+/// seven after the role before it (modulo the number of roles).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regular {
     /// The number of different resource patterns.
