@@ -8,7 +8,8 @@ use identity::{
     NotAuthenticated, Subject, UnixTime, VerificationResult,
 };
 
-/// The caller of a request, with the data of the backend; `None` if it is anonymous.
+/// The caller of a request, with the data that a [`Backend`](crate::Backend) keeps about it; `None`
+/// if it is anonymous.
 pub(crate) type Caller<'c, D> = Option<&'c CachedSubject<D>>;
 
 /// Why a caller is known.
@@ -78,7 +79,7 @@ impl Authentication<'_> {
             }
             Self::Prepared(caller) => match Arc::clone(caller?).downcast::<CachedSubject<D>>() {
                 Ok(cached) => {
-                    // It was prepared for requests with any certificate.
+                    // It was prepared without a request: no certificate gave it an actor.
                     if authenticator.requires_both() && cached.subject.actor.is_none() {
                         return Err(CredentialsError::IncompleteCredentials.into());
                     }

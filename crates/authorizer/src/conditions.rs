@@ -39,7 +39,8 @@ pub fn certificate_names(certificate: Option<Certificate<'_>>) -> Result<Vec<Con
     Ok(names.iter().map(|name| Constant::Text((&**name).into())).collect())
 }
 
-/// The variables of a request, but its method, host and path. `names` are those of its certificate.
+/// The variables of a request, except its method, host and path. `names` are those of its
+/// certificate.
 #[must_use]
 pub fn request_inputs<'a>(
     request: &Request<'a>,
@@ -62,7 +63,7 @@ pub fn request_inputs<'a>(
     }
 }
 
-/// The variables of a caller but its roles; of an anonymous caller without a subject.
+/// The variables of a caller, except its roles. `subject` is `None` for an anonymous caller.
 #[must_use]
 pub fn caller_inputs(subject: Option<&Subject>) -> CallerInputs<'_> {
     let Some(subject) = subject else { return CallerInputs::default() };

@@ -25,8 +25,8 @@ pub struct Request<'a> {
     pub headers: &'a [Header<'a>],
     /// The proxy's id of the request, for the body of a denial; may be empty.
     pub id: &'a [u8],
-    /// The client's address, as text; empty if it is not known. Only role mappings of a search
-    /// cluster use it.
+    /// The client's address, as text; empty if it is not known. Conditions (`source.ip`) and the
+    /// role mappings of a search cluster use it.
     pub client: &'a [u8],
     /// The address at the other end of the proxy's connection, as text; empty if it is not known.
     /// No header of a client changes it. Only `trusted_proxies` of certificates depend on it.

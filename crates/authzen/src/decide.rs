@@ -21,7 +21,8 @@ pub struct Decider<'a> {
     pub now: UnixTime,
     /// The id of the request that has the questions; may be empty.
     pub id: &'a [u8],
-    /// Takes each verdict with the request that the question was mapped to, and its time.
+    /// Takes each verdict with the request that the question was mapped to, and its time. It does
+    /// not get the verdicts about the candidates of a search.
     pub record: &'a mut dyn FnMut(&Verdict<'_>, &Request<'_>, UnixTime),
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-/// The maximum number of evaluations in a request. Other requests wait until all are decided.
+/// The maximum number of evaluations in a request. While they are decided, the requests of other
+/// clients wait.
 pub const MAX_EVALUATIONS: usize = 1_000;
 
 /// What a request asks for. The path of the request says it.

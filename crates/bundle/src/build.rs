@@ -48,7 +48,7 @@ pub fn build(
 /// Signs a bundle. A signature that it already has is replaced.
 ///
 /// # Errors
-/// If it is not a valid bundle with files of at most `max_size` bytes.
+/// If it is not a valid bundle whose files together have at most `max_size` bytes.
 pub fn sign(bundle: &[u8], key: &KeyPair, max_size: u64) -> Result<Vec<u8>, BuildError> {
     let Bundle { manifest, manifest_bytes, files, .. } = Bundle::open(bundle, &[], max_size)?;
     let signature = serde_json::to_vec(&key.sign(&manifest_bytes)).map_err(io::Error::from)?;

@@ -14,7 +14,7 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const SIGNATURE: &str = "signature.json";
 /// Maximum number of files.
 pub(crate) const MAX_FILES: usize = 10_000;
-/// Maximum length of a name in bytes: a tar header without extensions holds no longer name.
+/// Maximum length of a name in bytes: a longer one does not fit in a tar header without extensions.
 const MAX_NAME: usize = 255;
 
 /// The list of the files in a bundle.

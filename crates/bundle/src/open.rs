@@ -39,8 +39,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads a bundle whose files have at most `max_size` bytes. If there are `trusted` keys, one
-    /// of them must have signed it. The signature is verified before any file is read.
+    /// Reads a bundle whose files together have at most `max_size` bytes. If there are `trusted`
+    /// keys, one of them must have signed it. The signature is verified before any file is read.
     ///
     /// # Errors
     /// If the bundle is not accepted.

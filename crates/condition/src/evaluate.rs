@@ -439,7 +439,7 @@ impl<'a> Evaluation<'_, 'a> {
             Attribute::Path => self.request_text(request.path),
             Attribute::Header(name) => {
                 let headers = request.headers.ok_or(Fault::Unknown)?;
-                self.steps.take(headers.count() / HEADERS)?;
+                self.steps.take(headers.count() / LINES_PER_STEP)?;
                 self.request_text(headers.header(name)?)
             }
             Attribute::Query(name) => {
@@ -505,8 +505,8 @@ impl<'a> Evaluation<'_, 'a> {
     }
 }
 
-/// A look-up takes one step for each so many header lines.
-const HEADERS: usize = 16;
+/// The header lines for which a look-up takes a step.
+const LINES_PER_STEP: usize = 16;
 
 fn borrowed(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))
@@ -604,7 +604,8 @@ fn timestamp(value: &Value<'_>) -> Result<Timestamp, Fault> {
     if (1..=9999).contains(&year) { Ok(time) } else { Err(Fault::Malformed) }
 }
 
-/// Whether a text has the form of RFC 3339, 5.6. `jiff` reads other forms, too.
+/// Whether a text has the form of RFC 3339, 5.6. `jiff` reads other forms, too. The fraction of the
+/// second is not checked here: `jiff` reads it.
 fn is_rfc3339(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let offset = time.get(8..).and_then(|end| end.find(['Z', 'z', '+', '-'])).map(|at| at + 8);

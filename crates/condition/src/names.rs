@@ -7,7 +7,7 @@ use crate::syntax::{Syntax, SyntaxKind};
 
 /// The first parts of variables such as `path.id`. They are no values themselves, so `path['id']`
 /// means `path.id`.
-const FIXED_ROOTS: [&str; 6] = ["path", "host", "request", "source", "resource", "action"];
+const ROOTS: [&str; 6] = ["path", "host", "request", "source", "resource", "action"];
 
 /// A map of a request. A condition must name an entry of it, not compute the name.
 #[derive(Clone, Copy)]
@@ -197,9 +197,9 @@ impl Checker<'_> {
         let index_checked = self.check(index)?;
         index_checked.expect_value()?;
         if let Some(name) = index_checked.constant_text() {
-            let has_fixed_members = matches!(&value.kind, SyntaxKind::Name(root)
-                if FIXED_ROOTS.contains(&&**root));
-            if has_fixed_members || is_request_map {
+            let is_root = matches!(&value.kind, SyntaxKind::Name(root)
+                if ROOTS.contains(&&**root));
+            if is_root || is_request_map {
                 return self.check_member(index.at, value, name);
             }
         } else if is_request_map {

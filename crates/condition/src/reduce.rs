@@ -14,7 +14,8 @@ pub struct KnownInputs<'a> {
     pub unknown: &'a [VariableKind],
 }
 
-/// A kind of variables, of which all or none are known.
+/// A kind of variables. [`KnownInputs::unknown`] lists whole kinds; of another kind, `inputs` may
+/// still have some variables only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
     /// The method, the host, the path, and the placeholders of the rule.
@@ -84,7 +85,8 @@ impl Outcomes {
         }
     }
 
-    const fn either(self, other: Self) -> Self {
+    /// The results that either may have.
+    const fn union(self, other: Self) -> Self {
         Self {
             truth: self.truth || other.truth,
             falsehood: self.falsehood || other.falsehood,
@@ -138,24 +140,26 @@ pub fn reduce(condition: &Expression, known: &KnownInputs<'_>) -> Reduced {
             for (is_possible, branch) in
                 [(test.outcomes.truth, &then), (test.outcomes.falsehood, &otherwise)]
             {
-                outcomes = if is_possible { outcomes.either(branch.outcomes) } else { outcomes };
+                outcomes = if is_possible { outcomes.union(branch.outcomes) } else { outcomes };
             }
             let parts = [test.expression, then.expression, otherwise.expression];
             Reduced { expression: Expression::Conditional(parts.into()), outcomes }
         }
-        _ => reduce_comparison(condition, known),
+        _ => reduce_whole(condition, known),
     }
 }
 
-fn reduce_comparison(comparison: &Expression, known: &KnownInputs<'_>) -> Reduced {
-    let are_known = comparison.attributes().into_iter().all(|attribute| known.has(attribute));
-    let outcomes = match evaluate(comparison, &known.inputs) {
+/// Reduces a condition that is not `!`, `&&`, `||` or `? :`. Its result is certain only if all its
+/// variables are known.
+fn reduce_whole(condition: &Expression, known: &KnownInputs<'_>) -> Reduced {
+    let are_known = condition.attributes().into_iter().all(|attribute| known.has(attribute));
+    let outcomes = match evaluate(condition, &known.inputs) {
         Err(Fault::Unknown) => Outcomes::ANY,
         _ if !are_known => Outcomes::ANY,
         Ok(Value::Bool(truth)) => Outcomes::certain(Some(truth)),
         Ok(_) | Err(_) => Outcomes::certain(None),
     };
-    let mut expression = comparison.clone();
+    let mut expression = condition.clone();
     if outcomes == Outcomes::ANY {
         known.replace_placeholders(&mut expression);
     }
@@ -299,7 +303,7 @@ mod tests {
                         let inputs = Inputs { caller: Some(&caller), ..known().inputs };
                         let truth = holds(&condition, &inputs);
                         let outcomes = Outcomes::certain(truth);
-                        assert_eq!(outcomes.either(reduced.outcomes), reduced.outcomes, "{text}");
+                        assert_eq!(outcomes.union(reduced.outcomes), reduced.outcomes, "{text}");
                         assert_eq!(holds(&reduced.expression, &inputs), truth, "{text}");
                     }
                 }

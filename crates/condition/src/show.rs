@@ -107,7 +107,7 @@ impl<'e> Shown<'e> {
     }
 
     /// The operand of a dot, a `[`, a `!` or a relation.
-    fn member(self, expression: &'e Expression) -> Operand<'e> {
+    fn tight_operand(self, expression: &'e Expression) -> Operand<'e> {
         self.operand(expression, Precedence::Member)
     }
 
@@ -145,21 +145,21 @@ impl fmt::Display for Shown<'_> {
             Expression::IsPresent(attribute) => write!(f, "has({attribute})"),
             Expression::Item(level) => ItemName(self.depth.saturating_sub(1 + level)).fmt(f),
             Expression::Member(object, name) if is_word(name) => {
-                write!(f, "{}.{name}", self.member(object))
+                write!(f, "{}.{name}", self.tight_operand(object))
             }
             Expression::Member(object, name) => {
-                write!(f, "{}[{}]", self.member(object), Constant::Text(name.clone()))
+                write!(f, "{}[{}]", self.tight_operand(object), Constant::Text(name.clone()))
             }
             Expression::HasMember(object, name) if is_word(name) => {
-                write!(f, "has({}.{name})", self.member(object))
+                write!(f, "has({}.{name})", self.tight_operand(object))
             }
             Expression::HasMember(object, name) => {
-                write!(f, "{} in {}", Constant::Text(name.clone()), self.member(object))
+                write!(f, "{} in {}", Constant::Text(name.clone()), self.tight_operand(object))
             }
             Expression::Index(list, index) => {
-                write!(f, "{}[{}]", self.member(list), self.part(index))
+                write!(f, "{}[{}]", self.tight_operand(list), self.part(index))
             }
-            Expression::Not(operand) => write!(f, "!{}", self.member(operand)),
+            Expression::Not(operand) => write!(f, "!{}", self.tight_operand(operand)),
             Expression::And(left, right) => {
                 write!(
                     f,
@@ -187,10 +187,10 @@ impl fmt::Display for Shown<'_> {
                 )
             }
             Expression::Compare(comparison, left, right) => {
-                write!(f, "{} {comparison} {}", self.member(left), self.member(right))
+                write!(f, "{} {comparison} {}", self.tight_operand(left), self.tight_operand(right))
             }
             Expression::In(item, list) => {
-                write!(f, "{} in {}", self.member(item), self.member(list))
+                write!(f, "{} in {}", self.tight_operand(item), self.tight_operand(list))
             }
             Expression::TextTest(test, text, part) => {
                 let name = match test {
@@ -198,14 +198,14 @@ impl fmt::Display for Shown<'_> {
                     TextTest::EndsWith => "endsWith",
                     TextTest::Contains => "contains",
                 };
-                write!(f, "{}.{name}({})", self.member(text), self.part(part))
+                write!(f, "{}.{name}({})", self.tight_operand(text), self.part(part))
             }
             Expression::Matches(text, pattern) => {
                 let pattern = Constant::Text(pattern.text().into());
-                write!(f, "{}.matches({pattern})", self.member(text))
+                write!(f, "{}.matches({pattern})", self.tight_operand(text))
             }
             Expression::Size(value) => write!(f, "size({})", self.part(value)),
-            Expression::LowerAscii(text) => write!(f, "{}.lowerAscii()", self.member(text)),
+            Expression::LowerAscii(text) => write!(f, "{}.lowerAscii()", self.tight_operand(text)),
             Expression::Timestamp(value) => write!(f, "timestamp({})", self.part(value)),
             Expression::Duration(value) => write!(f, "duration({})", self.part(value)),
             Expression::Ip(value) => write!(f, "ip({})", self.part(value)),
@@ -214,23 +214,24 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "cidr('{network}/{prefix}').containsIP({})", self.part(address))
             }
             Expression::TimePart(part, time, zone) => match zone.name() {
-                Some(zone) => write!(f, "{}.{part}('{zone}')", self.member(time)),
-                None => write!(f, "{}.{part}()", self.member(time)),
+                Some(zone) => write!(f, "{}.{part}('{zone}')", self.tight_operand(time)),
+                None => write!(f, "{}.{part}()", self.tight_operand(time)),
             },
             Expression::Exists(list, predicate) => write!(
                 f,
                 "{}.exists({}, {})",
-                self.member(list),
+                self.tight_operand(list),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
             Expression::All(list, predicate) => write!(
                 f,
                 "{}.all({}, {})",
-                self.member(list),
+                self.tight_operand(list),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
+            // Its placeholder has the name of the claim: `{claims.tenant}` in a pattern.
             Expression::IsClaim(Attribute::HostPlaceholder(name), _) => {
                 write!(f, "{{{name}}} is the label of the host")
             }

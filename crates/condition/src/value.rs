@@ -93,7 +93,7 @@ pub enum Value<'a> {
     List(Vec<Value<'a>>),
     /// A claim that is a list.
     ClaimList(&'a [serde_json::Value]),
-    /// A claim that is an object, or all claims.
+    /// A claim that is an object, all claims, or an object of a question of AuthZEN.
     ClaimMap(&'a serde_json::Map<String, serde_json::Value>),
     /// A claim that is `null`. It equals nothing else.
     Null,

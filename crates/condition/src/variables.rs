@@ -46,8 +46,8 @@ impl Expression {
         matches!(self, Self::Attribute(Attribute::Claims | Attribute::Question(_)))
     }
 
-    /// The names of a member of the claims, such as `org` and `id` for `claims.org.id`; `None` for
-    /// another expression.
+    /// The names of a member of the claims, such as `org` and `id` for `claims.org.id`. They are
+    /// empty for `claims` itself, and `None` for another expression.
     #[must_use]
     pub fn claim_path(&self) -> Option<Vec<&str>> {
         match self.member_path()? {
@@ -56,8 +56,8 @@ impl Expression {
         }
     }
 
-    /// The names of a member of the claims or of a part of a question, and the variable of which it
-    /// is a member; `None` for another expression.
+    /// The variable of which this is a member (the claims, or a part of a question), and the names
+    /// of the member. They are empty for the variable itself. `None` for another expression.
     #[must_use]
     pub fn member_path(&self) -> Option<(&Attribute, Vec<&str>)> {
         match self {

@@ -99,7 +99,8 @@ impl Files for MapFiles {
     }
 }
 
-/// The path without `.` and with each `..` resolved, so that two paths of a file compare equal.
+/// The path without `.`, and with each `..` after a name resolved, so that two paths of a file
+/// compare equal. A `..` at the start of the path is kept.
 #[must_use]
 pub fn normalized(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();

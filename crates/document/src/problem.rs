@@ -12,9 +12,9 @@ const MAX_PLACES: usize = 8;
 
 /// An error or a warning at a place.
 ///
-/// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control
-/// characters of the input are displayed as their code (`\u{85}`), as they could end the line, or
-/// hide it in a terminal.
+/// Displayed as `file:line:column: severity: message`, which editors and CI systems turn into
+/// links. Control characters of the input are displayed as their code (`\u{85}`), as they could end
+/// the line, or hide it in a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Whether the policy can still be used.

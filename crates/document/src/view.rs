@@ -211,7 +211,7 @@ impl<'n> View<'n> {
         self.items().iter().try_for_each(Self::check_spellings)
     }
 
-    /// The place of the value in the file.
+    /// The place of the value in the file; for an entry of a mapping, the place of its key.
     #[must_use]
     pub fn place(&self) -> Place {
         Place { file: self.file.clone(), line: self.at.line, column: self.at.column }

@@ -37,9 +37,9 @@ warnings! {
     /// A comment that should accept a warning, but accepts none.
     Acceptance = "acceptance",
     /// A granted name that two sources can provide; the warning is at the last of the sources. In a
-    /// search cluster, with the warning at the issuer: the name of a user that tokens can have, too;
-    /// or the name of Dashboards itself (`kibana.server_username`), which needs no privilege on a
-    /// tenant.
+    /// search cluster, with the warning at the issuer: the name of a user that tokens can have,
+    /// too; or the name of Dashboards itself (`kibana.server_username`), which needs no privilege
+    /// on a tenant.
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",
@@ -80,8 +80,8 @@ warnings! {
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
-    /// Client certificates with different names that are the same user, because the name of the user
-    /// lacks a placeholder, or does not say where one ends.
+    /// Client certificates with different names that are the same user, because the name of the
+    /// user lacks a placeholder, or does not say where one ends.
     MergedUsers = "merged-users",
     /// A `deny` rule of `anyone` or `authenticated` whose condition reads a claim: it denies every
     /// caller without a token.
@@ -117,8 +117,8 @@ warnings! {
     OpenHost = "open-host",
     /// A `deny` rule for `GET` that leaves `HEAD` allowed, or vice versa.
     OpenMethod = "open-method",
-    /// Roles that deny each other's hosts or paths, such as the roles of tenants: a new host is open
-    /// to all of these roles, and every host to a caller without such a role.
+    /// Roles that deny each other's hosts or paths, such as the roles of tenants: a new host is
+    /// open to all of these roles, and every host to a caller without such a role.
     OpenTenant = "open-tenant",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
@@ -149,8 +149,8 @@ warnings! {
     TrailingSlash = "trailing-slash",
     /// A header or metadata with a claim of a token, where no tokens are accepted.
     UnknownClaim = "unknown-claim",
-    /// A name in a grant or a condition that nobody has; in the files of a search cluster, a role, an action group or
-    /// a variable that does not exist, which grants nothing.
+    /// A name in a grant or a condition that nobody has; in the files of a search cluster,
+    /// a role, an action group or a variable that does not exist, which grants nothing.
     UnknownName = "unknown-name",
     /// A `deny` rule for requests that no rule allows.
     UnmatchedDeny = "unmatched-deny",

@@ -138,8 +138,9 @@ impl ConditionInputs<'_> {
         Self { request: RequestInputs::NONE, caller: None, steps_left: None };
 }
 
-/// Decides for a search whether the rules with guards count. It has only references, because every
-/// search needs one, even if the policy has no conditions.
+/// Decides whether the rules with guards count, during the search for the rules that match a
+/// request. It has only references, because every search needs one, even if the policy has no
+/// conditions.
 pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
     request: &'r AccessRequest<'r>,

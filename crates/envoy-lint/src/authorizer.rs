@@ -141,8 +141,8 @@ fn lint_http_service(config: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports unsafe settings in the `check_settings` of a route, whose filter sends checks to one of
-/// these services.
+/// Reports unsafe settings in the `check_settings` of a route. `services` are those of the filters:
+/// the route may name another.
 pub(crate) fn lint_route<'n>(settings: &View<'n>, services: &[View<'n>], findings: &mut Findings) {
     lint_http_service(settings, findings);
     lint_grpc_service(settings, findings);

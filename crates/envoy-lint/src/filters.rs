@@ -31,8 +31,8 @@ impl<'n> Filters<'n> {
             let configured = Authorizer::all_in(filter).into_iter();
             authorizers.extend(configured.map(|authorizer| (position, authorizer)));
         }
-        // Beside a filter that uses gRPC, a filter that uses plain HTTP is for another
-        // authorization service.
+        // Beside any other authorizer, a filter that uses plain HTTP is for another authorization
+        // service.
         let is_http = |filter: &Authorizer<'n>| matches!(filter.config, Config::HttpService(_));
         if !authorizers.iter().all(|(_, filter)| is_http(filter)) {
             authorizers.retain(|(_, filter)| !is_http(filter));
@@ -78,12 +78,12 @@ impl<'n> Filters<'n> {
         self.lint_cleared_routes(later, own_routes, findings);
     }
 
-    /// Reports `ext_authz` beside a library.
+    /// Reports `ext_authz` beside a dynamic module, which need not be rolegate's.
     pub(crate) fn lint_stalled_bodies(&self, findings: &mut Findings) {
         let has_ext_authz = self.authorizers().any(|authorizer| authorizer.ext_authz().is_some());
-        let library = self.filters.iter().find(|filter| filter.kind() == "dynamic_modules");
-        if let Some(library) = library.filter(|_| has_ext_authz) {
-            findings.add_kind(&library.view, Kind::StalledBodies);
+        let module = self.filters.iter().find(|filter| filter.kind() == "dynamic_modules");
+        if let Some(module) = module.filter(|_| has_ext_authz) {
+            findings.add_kind(&module.view, Kind::StalledBodies);
         }
     }
 
@@ -125,12 +125,12 @@ impl<'n> Filters<'n> {
             let mut by_routes = by_routes.iter().map(|(_, config)| config);
             let is_off = filter.view.is_true("disabled")
                 && by_routes.clone().all(|config| config.is_true("disabled"));
-            // rolegate's module keeps the route.
-            let is_module = self
+            // rolegate's module keeps the route, and an unseen filter may be this module.
+            let may_be_module = self
                 .authorizers
                 .iter()
                 .any(|(at, authorizer)| *at == position && authorizer.ext_authz().is_none());
-            if is_off || is_module {
+            if is_off || may_be_module {
                 continue;
             }
             let at = if route_cache::may_clear(filter) {

@@ -122,7 +122,7 @@ fn protection<'n>(socket: &View<'n>, secrets: &[View<'n>]) -> Protection<'n> {
             Some(context) => protection_of_tls(socket, &context, secrets),
             None => unknown(),
         },
-        // PROXY protocol, for example, is sent over another socket.
+        // A wrapper, such as `ProxyProtocolUpstreamTransport`, has an inner socket.
         _ => match fields.get("transport_socket") {
             Some(inner) => protection(&inner, secrets),
             None => unknown(),

@@ -152,11 +152,11 @@ fn ways_of_rules(
 pub struct ExplainedCondition {
     /// Whose condition it is: `the rule`, or a role, or a grant.
     pub of: String,
-    /// The condition, with the conditions that it names.
+    /// The condition. A part that equals a named condition is shown as its name.
     pub condition: String,
     /// Whether it is true; `None` if that cannot be computed.
     pub is_true: Option<bool>,
-    /// Its comparisons, if it has several.
+    /// Its comparisons and named conditions. Empty if the condition is a single comparison.
     pub parts: Vec<ExplainedPart>,
 }
 
@@ -169,7 +169,8 @@ pub struct ExplainedPart {
     pub is_true: Option<bool>,
 }
 
-/// A rule that decided about a path, or whose condition failed.
+/// A rule that decided about a path, or an `allow` rule that matches, but does not count. For that
+/// rule, a condition is not true: its own, that of its role or that of a grant.
 pub(crate) struct DecidingRule<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) rule: (&'a Role, &'a Rule, Effect),

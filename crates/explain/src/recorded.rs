@@ -216,7 +216,7 @@ fn conditions_of<'p>(
         return Vec::new();
     };
     let possible_roles = denying_roles(policy, subject);
-    let of_patterns = subject.map(|subject| {
+    let pattern_subject = subject.map(|subject| {
         let source = subject.source.or_else(|| policy.identity.source_of(&subject.user));
         let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
         PatternSubject { user: subject.user.as_bytes(), prefix_len: prefix.len(), source }
@@ -228,7 +228,7 @@ fn conditions_of<'p>(
         let mut paths = parsed.paths.all().chain(parsed.paths.deny_only());
         if !possible_roles.contains(&*role.name)
             || !is_for(rule, parsed.method, parsed.host)
-            || !paths.any(|path| has_path(rule, path, of_patterns))
+            || !paths.any(|path| has_path(rule, path, pattern_subject))
         {
             continue;
         }

@@ -11,7 +11,8 @@ use policy::pattern::{HostLabel, Scope};
 
 use crate::{Generator, OwnedCaller, Rng};
 
-/// Each is true for some of the inputs, false for others, and cannot be computed for others.
+/// Each is true for some of the inputs and false for others. Most cannot be computed for some, such
+/// as those about claims for a caller without claims.
 const ATOMS: [&str; 24] = [
     "request.headers['x-level'] == '2'",
     "'x-level' in request.headers",

@@ -73,7 +73,7 @@ pub struct Generator {
 
 /// The number of groups with grants.
 const GROUPS: usize = 3;
-/// Share of rules for every action.
+/// Share of rules with [`Actions::Any`].
 const ANY_ACTION: usize = 20;
 const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];

@@ -14,7 +14,8 @@ use policy::pattern::{Actions, Glob, Pattern, Segment};
 /// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on
 /// resource n (modulo the number of resources) to role n (modulo the number of roles). Seven of ten
 /// resources are literal; the others are matched by `{id}`, by `**` and by a glob. Caller n has
-/// every seventh role, starting at n times `roles_per_caller`.
+/// `roles_per_caller` roles. The first is role n times `roles_per_caller`, and each further role is
+/// seven after the role before it (modulo the number of roles).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regular {
     /// The number of different resource patterns.
@@ -80,8 +81,8 @@ impl Regular {
             .any(|rule| roles.contains(&(rule % self.roles)))
     }
 
-    /// A resource that a caller is allowed to use, different for each `nth` as long as there are
-    /// more.
+    /// A resource that a caller is allowed to use. `nth` counts through the caller's roles and, at
+    /// the same time, through the rules of the role. Some resources may have no `nth`.
     #[must_use]
     pub fn allowed_resource(&self, caller: usize, nth: usize) -> usize {
         let roles = self.roles_of(caller);

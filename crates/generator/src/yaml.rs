@@ -6,7 +6,8 @@ use policy::model::{Grant, Issuer, Keys, Policy, Role, Rule, SourceId};
 use policy::pattern::{Actions, Segment};
 
 /// The text of a generated policy. Of the sections besides roles and grants, it writes only that
-/// Basic is not verified, and issuers with their prefixes.
+/// Basic is not verified, and issuers with their prefixes. It leaves out the conditions of rules,
+/// roles and grants.
 ///
 /// Rules are written in short form if possible, else in long form with their names.
 #[must_use]

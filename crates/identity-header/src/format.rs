@@ -118,7 +118,7 @@ pub fn key_id(message: &[u8]) -> Option<KeyId> {
     if *version == VERSION { fields.first_chunk().copied() } else { None }
 }
 
-/// Reads a message without its MAC; `None` if it is malformed. It does not verify anything: use
+/// Reads a message whose MAC was cut off; `None` if it is malformed. Nothing is verified: use
 /// [`Verifier`](crate::Verifier).
 #[must_use]
 pub fn read(message: &[u8]) -> Option<Identity<'_>> {

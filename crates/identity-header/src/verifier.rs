@@ -41,8 +41,8 @@ pub enum Invalid {
 }
 
 impl Verifier {
-    /// A verifier of headers for `audience`. During a rotation, `keys` are the previous and the
-    /// next key.
+    /// A verifier of headers for `audience`. During a rotation, `keys` are the old key and the new
+    /// key.
     pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Self {
         Self { audience: audience.to_owned(), keys: keys.into_iter().collect() }
     }

@@ -27,8 +27,8 @@ pub enum Credentials<'a> {
     ApiKey(&'a [u8]),
     /// The certificate of its client.
     Certificate(Certificate<'a>),
-    /// The credentials of a user, and the certificate of the application that calls for it
-    /// (`combine: both`).
+    /// The credentials of a user, and the certificate of the application that sends the request on
+    /// behalf of the user (`combine: both`).
     Both(UserCredentials<'a>, Certificate<'a>),
 }
 

@@ -15,11 +15,11 @@ const MIN_LONG: usize = 64;
 /// A hash function with secret keys of this process. Without the keys, nobody can search for two
 /// credentials of the same hash, or learn credentials from a hash.
 ///
-/// Short strings are hashed by SipHash-2-4, long strings by HighwayHash, both with 128 bits of
-/// output. HighwayHash was studied less, so names, which others may know, are hashed by SipHash
-/// alone. To be taken for another caller, an attacker would need a value with the same hash as the
-/// caller's, without the key and without the caller's value; no hash leaves this process. POLYVAL
-/// (RFC 8452), for which that is proven to be infeasible, takes 230 ns for a token.
+/// Short strings and pairs are hashed by SipHash-2-4, long strings by HighwayHash, both with 128
+/// bits of output. HighwayHash was studied less, so names, which others may know, are hashed in
+/// pairs only. To be taken for another caller, an attacker would need a value with the same hash as
+/// the caller's, without the key and without the caller's value; no hash leaves this process.
+/// POLYVAL (RFC 8452), for which that is proven to be infeasible, takes 230 ns for a token.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
     short: SipHasher24,

@@ -94,8 +94,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         related: &RelatedRoles<'_>,
     ) -> bool {
         let anonymous: Vec<&Rule> = anonymous_allows.iter().map(|allow| allow.rule).collect();
-        let mut by_role = self.allowing.iter().filter(|allow| !related.everyone_has(allow.role_id));
-        by_role.any(|allow| {
+        let mut others = self.allowing.iter().filter(|allow| !related.everyone_has(allow.role_id));
+        others.any(|allow| {
             Requests::matching(allow.rule, self.deny.rule, self.steps)
                 .is_some_and(|common| !common.are_covered(&anonymous, self.steps))
         })
@@ -154,7 +154,8 @@ impl<'s, 'p> Denial<'s, 'p> {
             _ => return None,
         };
         for allow in self.allowing.clone() {
-            // An `allow` rule for the other method alone, on the same or fewer paths, is intended.
+            // An `allow` rule for the other method without the denied method, on the same or fewer
+            // paths, is intended.
             let is_intended =
                 !allow.rule.actions.matches(denied.as_bytes()) && covers_paths(rule, allow.rule);
             if is_intended || !allow.rule.actions.matches(open.as_bytes()) {

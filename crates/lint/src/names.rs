@@ -95,8 +95,9 @@ fn with_foreign_prefix<'s, 'i>(
     })
 }
 
-/// Warns of granted names that no caller has, unless only questions of AuthZEN name callers. If a
-/// name begins with the prefixes of several sources, only sources with the longest are searched.
+/// Warns of granted names that no caller has. A policy with `authzen` and without a source gets no
+/// warning: a question may name anybody. If a name begins with the prefixes of several sources,
+/// only the sources with the longest prefix are searched.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     if sources.is_empty() && parsed.policy.authzen.is_some() {
         return;
@@ -121,7 +122,8 @@ pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &
 }
 
 /// Warns of names in conditions that no caller has, such as a group without the prefix of its
-/// issuer: such a condition is never true. Each name is reported once.
+/// issuer: a comparison with such a name has the same result for all callers. Each name is reported
+/// once.
 pub(crate) fn unknown_names_in_conditions(
     policy: &Policy,
     sources: &[Source<'_>],
@@ -133,12 +135,12 @@ pub(crate) fn unknown_names_in_conditions(
     }
     let max_names = MAX_COMPARISONS / sources.len().max(1);
     let mut suggestions = Suggestions::with_file_limit();
-    let mut reported = BTreeSet::new();
+    let mut looked_up = BTreeSet::new();
     for (when, at) in with_places(policy) {
         let mut names = Vec::new();
         collect_names(&when.expression, &mut names);
         for (kind, name) in names {
-            if reported.len() >= max_names || !reported.insert((kind, name)) {
+            if looked_up.len() >= max_names || !looked_up.insert((kind, name)) {
                 continue;
             }
             if let Some((message, help)) = unknown(name, kind, sources, &mut suggestions) {

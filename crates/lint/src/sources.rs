@@ -25,7 +25,7 @@ pub(crate) struct Source<'i> {
     /// The source in messages: `Basic`, or another source in backticks.
     pub(crate) label: String,
     pub(crate) at: &'i Place,
-    /// `None` for another source.
+    /// The issuer of the tokens. `None` for Basic, API keys and certificates.
     pub(crate) issuer: Option<&'i Issuer>,
     /// The file with lines of users, if users of Basic are in one.
     pub(crate) users_file: Option<&'i Path>,

@@ -127,9 +127,9 @@ fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
     }
 }
 
-/// Two independent roles, each of which denies a name that the other does not deny. For paths,
-/// there must also be a name that both deny (a third tenant): otherwise the roles may be for
-/// different parts of an application.
+/// A `deny` rule of each of two independent roles. Each role denies a name that the other does not
+/// deny. For paths, there must also be a name that both deny (a third tenant): otherwise the roles
+/// may be for different parts of an application.
 fn find_tenants<'s, 'p>(
     denied: &[DeniedNames<'s, 'p>],
     position: Position,

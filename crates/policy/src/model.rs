@@ -206,8 +206,8 @@ pub enum RolesFromToken {
     Only(Vec<ListedRole>),
 }
 
-/// The name of a role, as the policy lists it. The tokens of an issuer may give the role, or the
-/// callers with the role get a value of dynamic metadata.
+/// The name of a role, as the policy lists it: in `roles_from_token`, or in dynamic metadata, where
+/// it says which callers get a value.
 #[derive(Clone, Debug)]
 pub struct ListedRole {
     /// The name of the role.
@@ -549,8 +549,8 @@ impl Identity {
     }
 
     /// The source of a user name. This is the source with the longest prefix that the name begins
-    /// with, if the name is longer than the prefix. `None` if the name has no such prefix, or if
-    /// two sources have the same longest prefix.
+    /// with. A prefix that is the whole name does not count; a shorter one may. `None` if no prefix
+    /// counts, or if two sources have the same longest prefix.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
         let mut sources: Vec<(usize, SourceId)> = self

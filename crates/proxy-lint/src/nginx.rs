@@ -50,7 +50,7 @@ pub(crate) fn lint(
     Ok((lint.findings, reader.texts))
 }
 
-/// Whether a directive asks rolegate.
+/// Whether a directive is an `auth_request` other than `auth_request off`.
 fn is_check(directive: &Directive) -> bool {
     directive.name == "auth_request" && directive.arg(0) != "off"
 }
@@ -113,7 +113,7 @@ impl Lint {
         if !protects {
             return;
         }
-        // Where each location asks rolegate, it does not matter which location a path reaches.
+        // If each location has an `auth_request`, it does not matter which location a path reaches.
         let is_open =
             self.findings.iter().skip(earlier).any(|finding| finding.kind == Kind::Unprotected);
         for name in ["underscores_in_headers", "merge_slashes"] {
@@ -136,8 +136,8 @@ impl Lint {
         self.rewrites(directive);
     }
 
-    /// The locations of a server that ask rolegate. Reports each `auth_request` that names a
-    /// location which the server does not have.
+    /// The locations of a server that an `auth_request` names: nginx asks rolegate through them.
+    /// Reports each `auth_request` that names a location which the server does not have.
     fn checks<'d>(&mut self, server: &Server<'d>) -> Vec<&'d Directive> {
         let scopes = server.locations.iter().map(|(_, scope)| scope).chain([&server.scope]);
         let mut checks: Vec<&Directive> = Vec::new();
@@ -163,7 +163,7 @@ impl Lint {
         checks
     }
 
-    /// A location that asks rolegate.
+    /// Checks a location that an `auth_request` names.
     fn check(&mut self, location: &Directive, scope: &Scope<'_>, server: &Server<'_>) {
         if location.named("internal").next().is_none() {
             self.findings.push(location.finding(

@@ -13,7 +13,7 @@ const MAX_ALTERNATIVES: usize = 4;
 /// The cases in which a change applies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Cases {
-    /// It applies in each of these cases. In a case, all of its literals are true.
+    /// It applies in no other case than these. In a case, all of its literals are true.
     pub any_of: Vec<Vec<Literal>>,
     /// Whether it applies in all of these cases. If not, there may be no request to which it
     /// applies.
@@ -47,15 +47,16 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// Whether a condition with this truth is so.
+    /// Whether a condition with this value has the value that it must have. `None` is a condition
+    /// that cannot be computed.
     #[must_use]
-    pub fn includes(self, truth: Option<bool>) -> bool {
+    pub fn includes(self, value: Option<bool>) -> bool {
         match self {
-            Self::True => truth == Some(true),
-            Self::NotTrue => truth != Some(true),
-            Self::False => truth == Some(false),
-            Self::NotFalse => truth != Some(false),
-            Self::NotComputable => truth.is_none(),
+            Self::True => value == Some(true),
+            Self::NotTrue => value != Some(true),
+            Self::False => value == Some(false),
+            Self::NotFalse => value != Some(false),
+            Self::NotComputable => value.is_none(),
         }
     }
 }
@@ -80,7 +81,8 @@ impl Cases {
                 return Some(Self::common(conditions, &selected(worlds, applies, true)));
             }
             let mut case = literals(world);
-            // Literals that restrict most are left out first.
+            // Literals that are not needed are left out. `is true` is tried last, so it stays where
+            // another literal would be enough, too.
             for truth in
                 [Truth::NotComputable, Truth::False, Truth::NotFalse, Truth::NotTrue, Truth::True]
             {

@@ -33,7 +33,8 @@ pub(crate) fn point_answers(
     let mut numbers: Vec<usize> = rules.iter().flat_map(|rule| &rule.when).copied().collect();
     numbers.sort_unstable();
     numbers.dedup();
-    // Most points have the same answers whatever the conditions are, so few worlds are looked at.
+    // Most points have the same answers under both policies, whatever the conditions are. Their
+    // worlds are not enumerated.
     let bounds = bounds(rules);
     if bounds.changes.is_empty() || !rules.iter().any(|rule| rule.changed) {
         return PointAnswers { changes: Vec::new(), ..bounds };

@@ -31,7 +31,8 @@ pub(crate) struct CallerRule<'p> {
     /// The patterns that can match requests of these callers, as indices of
     /// [`ComparedRules::patterns`].
     pub(crate) patterns: Vec<usize>,
-    /// Whether the other policy lacks the rule for these callers.
+    /// Whether the other policy lacks the rule for these callers, for at least one of its
+    /// patterns.
     pub(crate) changed: bool,
 }
 
@@ -92,7 +93,8 @@ impl RuleSets {
     }
 }
 
-/// The sets of rules of these roles, each with the conditions under which they apply.
+/// The ids of the sets of rules of these roles, each with the conditions under which a caller has
+/// the role.
 fn rule_sets<'h>(
     by_role: &IdVec<RoleId, usize>,
     held: &'h BTreeSet<Holding>,
@@ -274,7 +276,7 @@ impl<'p> ComparedRules<'p> {
         compared
     }
 
-    /// Marks the rules that only one policy has, and their patterns.
+    /// Marks the rules and the patterns of each [`PatternUse`] that only one policy has.
     fn mark_changed(&mut self) {
         // Bit 0: the old policy has it. Bit 1: the new policy has it.
         let mut found_in: HashMap<PatternUse<'_>, usize> = HashMap::new();

@@ -103,7 +103,7 @@ impl<'a> Request<'a> {
     }
 
     /// The time of the request; by default now. A time before 1970 reads as the end of time, at
-    /// which all credentials have expired.
+    /// which all tokens and API keys have expired.
     #[must_use]
     pub fn time(mut self, time: SystemTime) -> Self {
         self.time = Some(since_epoch(time));

@@ -263,8 +263,8 @@ impl Server {
         let console =
             settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
         let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
-        // With the poll interval 0, the files of the policy, of TLS and with tokens are read on
-        // request and once per hour.
+        // With the poll interval 0, the TLS files and the tokens are read on request and once per
+        // hour. The policy has its own timer.
         let interval = settings.policy.poll_interval;
         let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
         if let Some(tls) = tls.clone() {

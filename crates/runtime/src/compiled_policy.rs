@@ -39,15 +39,15 @@ pub struct CompiledPolicy {
 /// Minimum interval of fetches: no setting may flood a server.
 pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The URLs that keys are fetched from.
+/// The URLs that keys, and the inventory of a search cluster, are fetched from.
 pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 
-/// How keys are fetched from a URL, and whose keys they are.
+/// How keys, or the inventory, are fetched from a URL, and whose keys they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
     /// The interval between two fetches, as set in the policy.
     pub refresh: Duration,
-    /// How long the last keys are used, if that is limited.
+    /// How long the last answer is used, if that is limited. It is limited for the inventory only.
     pub max_age: Option<Duration>,
     /// The issuers of the keys; none for the inventory of a search cluster. Logs and metrics show
     /// URLs without their secrets, so two URLs may look the same there. The issuers tell them

@@ -152,7 +152,8 @@ fn read_alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     })
 }
 
-/// Adds the needs of aliases that a new index gets.
+/// Adds the needs of aliases that a new index gets. `read_filter` reads the object of all aliases:
+/// it finds the filters in it.
 fn read_new_aliases<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
     if json.clone().raw_value()? != b"{}" {
         reading.mark_first_need_as_adding_names();

@@ -1,8 +1,9 @@
 //! A headless Chromium, driven by the DevTools protocol over a pipe: each message is JSON that ends
 //! with a zero byte.
 //!
-//! It resolves no name and reaches only loopback addresses. [`Browser::complaints`] lists errors of
-//! the console, violations of the Content-Security-Policy, and requests to other servers.
+//! It resolves no name and reaches only loopback addresses. [`Browser::complaints`] lists messages
+//! of the console, issues such as violations of the Content-Security-Policy, and requests to other
+//! servers.
 
 #![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
 
@@ -190,8 +191,9 @@ impl Browser {
         std::fs::write(file, bytes).map_err(|error| Failed::io(file.display().to_string(), &error))
     }
 
-    /// The events so far that should not occur: errors and warnings, violations of a policy, and
-    /// requests to other addresses than `origin`.
+    /// The events so far that should not occur: exceptions, messages of the console of any level,
+    /// issues such as violations of the Content-Security-Policy, and requests to other addresses
+    /// than `origin`.
     pub fn complaints(&self, origin: &str) -> Vec<String> {
         let wrong = self.events.iter().filter(|event| is_wrong(event, origin));
         wrong.map(ToString::to_string).collect()

@@ -27,7 +27,8 @@ pub struct RateLimits {
     task: JoinHandle<()>,
 }
 
-/// How many requests each descriptor had, with the limit that Envoy told.
+/// How many requests each descriptor had. A key is the text of a descriptor and of the limit that
+/// Envoy sent with it.
 #[derive(Clone, Debug, Default)]
 struct Counts(Arc<Mutex<BTreeMap<String, u32>>>);
 

@@ -41,7 +41,7 @@ impl LastComparison {
             Some(_) | None => {}
         }
         let policies = [active, shadow].map(|side| side.loaded().clone());
-        let (ended, ended_pair) = (self.0.clone(), pair.clone());
+        let (result, compared_pair) = (self.0.clone(), pair.clone());
         let started = spawn("difference", Priority::Lowest, move || {
             let [active, shadow] = &policies;
             let diff = catch("comparing policies", || review::diff(&active.policy, &shadow.policy));
@@ -50,8 +50,8 @@ impl LastComparison {
                 Ok(Err(error)) => Comparison::TooComplex(error),
                 Err(_) => Comparison::Failed,
             };
-            let mut last = ended.lock().unwrap_or_else(PoisonError::into_inner);
-            *last = Some((ended_pair, comparison));
+            let mut last = result.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some((compared_pair, comparison));
         });
         if let Err(error) = started {
             tracing::warn!(%error, "the shadow policy is not compared for the console");

@@ -119,9 +119,10 @@ impl File<'_> {
         }
         let offset = self.offset(first_at?)?;
         let before = self.text.get(..offset)?;
-        let indent = before.get(before.rfind('\n').map_or(0, |end| end + 1)..)?;
-        let mark = if matches!(node.value, Value::List(_)) { "-" } else { "" };
-        (indent.trim() == mark).then(|| self.edit(offset, format!("{entry}\n{indent}")))
+        // The indentation of the first entry and, in a list, its dash.
+        let line_start = before.get(before.rfind('\n').map_or(0, |end| end + 1)..)?;
+        let dash = if matches!(node.value, Value::List(_)) { "-" } else { "" };
+        (line_start.trim() == dash).then(|| self.edit(offset, format!("{entry}\n{line_start}")))
     }
 
     /// Adds a section at the end.

@@ -56,8 +56,9 @@ impl<T: HeapSize> Authenticator<T> {
             (Credentials::Token(_), _) | (Credentials::ApiKey(_), None) => {
                 return Attempted::default();
             }
-            (Credentials::Both(user, certificate), _) => {
-                let Attempted { user, issuer, detail } = self.attempted(user.into(), error, now);
+            (Credentials::Both(credentials, certificate), _) => {
+                let Attempted { user, issuer, detail } =
+                    self.attempted(credentials.into(), error, now);
                 let of_certificate = self.attempted_certificate(certificate, error);
                 return Attempted { user, issuer, detail: of_certificate.or(detail) };
             }
@@ -96,8 +97,8 @@ impl<T: HeapSize> Authenticator<T> {
         Some(format!("its names are the users `{}`", users.join("` and `")))
     }
 
-    /// Why these claims, which are not those of a verified token, are malformed: for people who
-    /// test a policy.
+    /// The first fault of claims that are known to be malformed, for people who test a policy. They
+    /// are not the claims of a verified token. `None` if `iss` is not a configured issuer.
     #[must_use]
     pub fn malformed_claim(&self, claims: &Value) -> Option<String> {
         let mut claims = claims.as_object()?.clone();

@@ -366,7 +366,7 @@ fn header_test(key: &str, value: &View<'_>, boolean: Option<bool>) -> Option<Hea
             Some(HeaderTest::Range(start?, end?))
         }
         key => match text_matcher::field(key.strip_suffix("_match")?, value)? {
-            // To Envoy, an empty text here matches any value.
+            // Not imported: to Envoy, an empty text here matches any value.
             Matcher::Exact(text) if text.is_empty() => None,
             matcher => Some(HeaderTest::Text(matcher, false)),
         },

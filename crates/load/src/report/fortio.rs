@@ -1,7 +1,7 @@
 //! The results as fortio's JSON, which `fortio report` can draw.
 //!
-//! `OpenLoop` is not a field of fortio, which ignores it: the uncorrected latencies, and the
-//! measurements of the generator itself. Durations are in seconds, except for `ActualDuration`,
+//! `OpenLoop` has the uncorrected latencies, and the measurements of the generator itself. It is
+//! not a field of fortio, which ignores it. Durations are in seconds, except for `ActualDuration`,
 //! which is in nanoseconds, like in fortio.
 
 use std::collections::BTreeMap;

@@ -164,7 +164,7 @@ impl Worker {
         let end = self.limits.now();
         if is_stopped {
             self.pacer.close();
-            // Requests without a response by then count as unanswered.
+            // Requests without a response by then are in no count of the results.
             let _ = timeout(DRAIN_TIMEOUT, join_all(&mut slots)).await;
         }
         let usage = ThreadUsage::now(&self.traffic);

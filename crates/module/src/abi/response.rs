@@ -91,8 +91,8 @@ impl<F: Filter> Response<'_, F> {
             self.fail(b"");
             return CONTINUE;
         }
-        // These headers describe the original body. `body` sets the new length, but if the response
-        // has trailers, it has no `content-length`.
+        // These headers describe the original body, so they are removed. `body` sets the new
+        // length. If the response has trailers, it has no `content-length`.
         self.message.set_header(b"content-length", b"");
         self.message.set_header(b"etag", b"");
         self.message.raise_buffer_limit(limit);

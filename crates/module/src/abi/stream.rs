@@ -108,7 +108,7 @@ impl<F: Filter> Stream<'_, F> {
         self.message.read_headers(headers);
     }
 
-    /// As [`Self::read_headers`], but returns them: it copies their 2 KiB.
+    /// As [`Self::read_headers`], but returns the list of lines, which moves its 2 KiB.
     #[must_use]
     pub fn headers(&self) -> Headers<'_> {
         self.message.headers()

@@ -16,7 +16,8 @@ use crate::cli::{PolicyOptions, PublicKeys};
 use crate::error::CommandError;
 use crate::output::Output;
 
-/// Maximum size of a bundle that is read, compressed and unpacked. A server has its own limit.
+/// Maximum size of a bundle, in bytes. Both its compressed and its unpacked size are limited. A
+/// server has its own limit.
 pub(super) const MAX_SIZE: usize = 1 << 30;
 /// Maximum size of a file with a key, in bytes.
 pub(super) const MAX_KEY: usize = 64 << 10;
@@ -46,8 +47,8 @@ impl PolicyOptions {
 
 impl PolicyFiles {
     /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one
-    /// of them must have signed the bundle. Otherwise a note says that only its hashes were
-    /// verified.
+    /// of them must have signed the bundle. Otherwise a note on standard error says that only its
+    /// hashes were verified.
     pub(super) fn open(
         path: &Path,
         keys: &PublicKeys,

@@ -112,8 +112,8 @@ pub(super) fn caller(
                 ));
             }
             let token = read_credentials(token)?;
-            if let Some(problem) = token_problem(&token) {
-                return Err(CommandError::arguments(format_args!("`--bearer` takes {problem}")));
+            if let Some(accepted) = accepted_instead(&token) {
+                return Err(CommandError::arguments(format_args!("`--bearer` takes {accepted}")));
             }
             Some(identity.token_line(&token))
         }
@@ -122,8 +122,9 @@ pub(super) fn caller(
     Ok((ExplainedSubject::FromRequest, header))
 }
 
-/// Why a text is not a single token.
-fn token_problem(token: &str) -> Option<&'static str> {
+/// The text that `--bearer` accepts in place of this one, for a message. `None` if this is a single
+/// token.
+fn accepted_instead(token: &str) -> Option<&'static str> {
     if token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) {
         Some("the token alone, without `Bearer ` before it")
     } else if token.starts_with(['{', '[', '"']) {

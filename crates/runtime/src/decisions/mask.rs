@@ -54,7 +54,8 @@ impl Masks {
         #[cfg(test)]
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.path(&record.method, &record.path);
-        // A path that is not canonical cannot be split into segments: all of it is masked.
+        // A path that does not come from the verdict is invalid, or was not read. It cannot be
+        // split into segments: all of it is masked.
         let is_unknown = !record.is_canonical && !self.paths.is_empty() && !record.path.is_empty();
         let path = if is_unknown { Some(HIDDEN.to_owned()) } else { path };
         if path.is_some() || self.path(&record.method, &record.raw_path).is_some() {
@@ -122,8 +123,8 @@ impl Masks {
 
     /// The indices of the masked segments of this path.
     fn hidden(&self, path: &str) -> Vec<usize> {
-        // The masks see decoded segments, because a search cluster decodes segments. Decoding does
-        // not change a canonical path.
+        // The masks see decoded segments: a search cluster decodes segments, and a canonical path
+        // may still have triplets, such as `%20`.
         let (indices, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
             .split('/')
             .enumerate()

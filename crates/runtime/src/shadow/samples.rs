@@ -17,7 +17,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Samples {
     masks: Arc<Masks>,
-    /// For each difference, the start of its current interval and the number of lines in it.
+    /// For each difference, the start of its current interval, and the number of its requests in
+    /// this interval. Only the first [`MAX_LINES`] of them are logged.
     lines: [Option<(Instant, u32)>; Difference::NAMES.len()],
 }
 

@@ -65,9 +65,9 @@ pub(super) struct Restrictions<'p> {
 struct Restriction<'p> {
     /// Whether the plugin certainly applies a permission that restricts nothing.
     shows_all: bool,
-    /// Whether it is uncertain what the plugin applies: a permission that it only possibly applies
-    /// restricts, or two permissions of a role differ. The plugin joins two such permissions, or
-    /// uses the last, depending on their patterns.
+    /// Whether it is uncertain what the plugin applies. This is so if a restricting permission is
+    /// [`Applies::Possibly`], or if two restricting permissions of a role differ. The plugin joins
+    /// two such permissions, or uses the last, depending on their patterns.
     is_uncertain: bool,
     /// The last permission that restricts: its role, and its query, fields or masks.
     last: Option<(&'p str, Vec<Arc<str>>)>,

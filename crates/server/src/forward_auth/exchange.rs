@@ -152,9 +152,13 @@ impl Exchange<'_> {
         let lines = self.lines();
         let request = self.request(&lines);
         let answer = checker.with_snapshot(|authorizer, scratch| {
-            checker.deny((authorizer, scratch), &request, limit, self.call(), |verdict, decided| {
-                encode(checker, verdict, decided)
-            })
+            checker.deny(
+                (authorizer, scratch),
+                &request,
+                limit,
+                self.call(),
+                |verdict, decision| encode(checker, verdict, decision),
+            )
         });
         let answer = answer.unwrap_or_else(|kind| error(checker, kind));
         drop(lines);
@@ -203,7 +207,7 @@ impl WaitingCheck for Exchange<'_> {
                 &request,
                 result,
                 self.call(),
-                |verdict, decided| encode(checker, verdict, decided),
+                |verdict, decision| encode(checker, verdict, decision),
             )
         });
         let answer = match checked {
@@ -231,7 +235,7 @@ impl WaitingCheck for Exchange<'_> {
 fn encode(
     checker: &Checker,
     verdict: &Verdict<'_>,
-    decided: &DecisionContext<'_>,
+    decision: &DecisionContext<'_>,
 ) -> Result<Answer, ErrorKind> {
     let mut headers = HeaderMap::new();
     let body = match verdict {
@@ -245,7 +249,7 @@ fn encode(
             Bytes::new()
         }
         Verdict::Denied(denied) => {
-            for (name, value) in checker.denial_headers(denied, decided.request.is_grpc()) {
+            for (name, value) in checker.denial_headers(denied, decision.request.is_grpc()) {
                 append(&mut headers, name, &value)?;
             }
             Bytes::copy_from_slice(denied.body.as_bytes())

@@ -98,13 +98,13 @@ fn authorize(
     let (checker, snapshot) = (&context.checker, (authorizer, scratch));
     if decoded.too_many_headers {
         let denied =
-            checker.deny(snapshot, &request, Limit::HeaderLines, call, |verdict, decided| {
-                encode(context, verdict, decided)
+            checker.deny(snapshot, &request, Limit::HeaderLines, call, |verdict, decision| {
+                encode(context, verdict, decision)
             });
         return denied.map(Ok);
     }
-    checker.authorize(snapshot, &request, result, call, |verdict, decided| {
-        encode(context, verdict, decided)
+    checker.authorize(snapshot, &request, result, call, |verdict, decision| {
+        encode(context, verdict, decision)
     })
 }
 
@@ -138,18 +138,18 @@ fn deny(
         client: decoded.source_ip(),
         ..Request::default()
     };
-    context
-        .checker
-        .deny(snapshot, &request, limit, call, |verdict, decided| encode(context, verdict, decided))
+    context.checker.deny(snapshot, &request, limit, call, |verdict, decision| {
+        encode(context, verdict, decision)
+    })
 }
 
 fn encode(
     context: &WorkerContext,
     verdict: &Verdict<'_>,
-    decided: &DecisionContext<'_>,
+    decision: &DecisionContext<'_>,
 ) -> Result<Answer, ErrorKind> {
     let mut encoder = context.encoder.borrow_mut();
-    encoder.describe(metadata(verdict, decided.authorizer).into_iter());
+    encoder.describe(metadata(verdict, decision.authorizer).into_iter());
     let encoded = match verdict {
         Verdict::Allowed(allowed) => {
             for (key, value) in allowed.metadata() {
@@ -159,7 +159,7 @@ fn encode(
         }
         Verdict::Denied(denied) => {
             let headers: SmallVec<[_; 8]> =
-                context.checker.denial_headers(denied, decided.request.is_grpc()).collect();
+                context.checker.denial_headers(denied, decision.request.is_grpc()).collect();
             let headers = headers.iter().map(|(name, value)| (*name, &**value));
             encoder.denied(denied.reason.status(), headers, denied.body)
         }
