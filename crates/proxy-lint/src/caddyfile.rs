@@ -100,13 +100,11 @@ impl<'f> Reader<'f> {
         if let Some(snippet) = self.snippets.get(&format!("({name})")) {
             return Ok(with_arguments(snippet, import.args.get(1..).unwrap_or_default()));
         }
-        let folder = import.at.file.parent().unwrap_or(Path::new("")).to_owned();
-        let path = folder.join(name);
+        let path = import.at.file.parent().unwrap_or(Path::new("")).join(name);
+        let pattern = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut files: Vec<PathBuf> = vec![path.clone()];
-        if name.contains('*') {
+        if let Some((start, end)) = pattern.split_once('*') {
             let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-            let pattern = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let (start, end) = pattern.split_once('*').unwrap_or((&pattern, ""));
             let mut names = self.files.list(&folder).unwrap_or_default();
             names.retain(|n| n.starts_with(start) && n.ends_with(end));
             names.sort_unstable();

@@ -248,6 +248,11 @@ const OF_CADDY: &[(&str, &str, &[&str])] = &[
         "import sites/*\n\timport more.caddy\n\thandle /healthz {",
         &["23:2: note[unseen-include]: `more.caddy` is not there"],
     ),
+    (
+        "handle /healthz {",
+        "import sites/*/Caddyfile\n\thandle /healthz {",
+        &["22:2: note[unseen-include]: `sites/*/Caddyfile` is not there"],
+    ),
 ];
 
 fn found(proxy: Proxy, text: &str) -> Vec<Finding> {
