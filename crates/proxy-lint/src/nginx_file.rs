@@ -174,9 +174,7 @@ impl<'t> Tokens<'t> {
     fn next(&mut self) -> Result<(Place, Option<Token>), Problem> {
         while let Some(character) = self.characters.peek().copied() {
             if character == '#' {
-                while self.characters.peek().is_some_and(|next| *next != '\n') {
-                    self.step();
-                }
+                self.skip_line();
             } else if character.is_whitespace() {
                 self.step();
             } else {
@@ -236,7 +234,23 @@ impl<'t> Tokens<'t> {
         text
     }
 
-    /// Skips the rest of a block of Lua.
+    /// Skips the rest of a line.
+    fn skip_line(&mut self) {
+        while self.characters.peek().is_some_and(|next| *next != '\n') {
+            self.step();
+        }
+    }
+
+    /// Skips the next character if it is this one. Returns whether it was.
+    fn skip_if(&mut self, expected: char) -> bool {
+        let is_next = self.characters.peek() == Some(&expected);
+        if is_next {
+            self.step();
+        }
+        is_next
+    }
+
+    /// Skips the rest of a block of Lua. Braces in texts and comments do not count.
     fn skip_code(&mut self) -> Result<(), Problem> {
         let at = self.place();
         let mut open = 1_usize;
@@ -244,10 +258,45 @@ impl<'t> Tokens<'t> {
             match self.step() {
                 Some('{') => open += 1,
                 Some('}') => open -= 1,
+                Some(quote @ ('"' | '\'')) => {
+                    self.quoted(quote, at.clone())?;
+                }
+                Some('[') => {
+                    self.skip_long_text();
+                }
+                Some('-') if self.skip_if('-') => self.skip_lua_comment(),
                 Some(_) => {}
                 None => return Err(Problem::error(at, "a block of Lua has no end")),
             }
         }
         Ok(())
+    }
+
+    /// Skips the rest of a comment of Lua, behind its `--`.
+    fn skip_lua_comment(&mut self) {
+        let is_long = self.skip_if('[') && self.skip_long_text();
+        if !is_long {
+            self.skip_line();
+        }
+    }
+
+    /// Skips the rest of a text of Lua such as `[[…]]` or `[=[…]=]`, behind its first `[`. Returns
+    /// whether it was one: `[` also begins an index.
+    fn skip_long_text(&mut self) -> bool {
+        let mut end = "]".to_owned();
+        while self.skip_if('=') {
+            end.push('=');
+        }
+        end.push(']');
+        if !self.skip_if('[') {
+            return false;
+        }
+        let mut text = String::new();
+        while !text.ends_with(&end)
+            && let Some(character) = self.step()
+        {
+            text.push(character);
+        }
+        true
     }
 }

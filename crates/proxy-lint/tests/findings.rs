@@ -151,6 +151,10 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         "include modules/a.conf;",
         &["2:1: note[unseen-include]: `modules/a.conf` is not there"],
     ),
+    // Braces in texts and comments of Lua.
+    ("events {}", "init_by_lua_block { a(\"}\\\"}\", '}\\'}') }", &[]),
+    ("events {}", "init_by_lua_block { a(1 - 2) -- } isn't\n --[=} isn't\n }", &[]),
+    ("events {}", "init_by_lua_block { a([[}\"]], [=[]]}]=], b[c]) --[==[\n]=]}]==] }", &[]),
     (
         "auth_request /rolegate;",
         "# accept: unprotected because the application authorizes\n            auth_request off;",
@@ -324,6 +328,7 @@ fn what_cannot_be_read_is_an_error() {
         (Proxy::Nginx, "a \"b", "a quoted text has no end"),
         (Proxy::Nginx, "include main;", "includes itself"),
         (Proxy::Nginx, "content_by_lua_block { a", "a block of Lua has no end"),
+        (Proxy::Nginx, "content_by_lua_block { a [=[ }]]", "a block of Lua has no end"),
         (Proxy::Caddy, "a.example {\n\treverse_proxy b\n}\n", "no `forward_auth`"),
         (Proxy::Caddy, "a.example {\n\tforward_auth b\n", "`}` is missing"),
         (Proxy::Caddy, "a.example \"b", "a quoted text has no end"),
