@@ -19,8 +19,8 @@ finding_kinds! {
     /// The client can choose the method, host, path or address that rolegate decides about.
     ForgedRequest = Unsafe "forged-request",
         "overwrite each header of the profile, as in `deploy/`; trust no proxies that clients can be";
-    /// `auth_request` names a location that is not there, so each request fails.
-    MissingCheck = Broken "missing-check", "define it, as in `deploy/`";
+    /// `auth_request` names a location that is not there: the answer of another one decides.
+    MissingCheck = Unsafe "missing-check", "define it, as in `deploy/`";
     /// Clients can call the location that asks rolegate.
     PublicCheck = Unsafe "public-check", "`internal;`";
     /// A body is announced to rolegate, and does not come: such requests wait until a timeout.

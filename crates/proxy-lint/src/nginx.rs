@@ -150,7 +150,8 @@ impl Lint {
                 None => self.findings.push(check.finding(
                     Kind::MissingCheck,
                     format!(
-                        "the server has no location `{}`, so each request gets 500",
+                        "the server has no location `{}`: whichever location matches this path \
+                         answers, and its answer decides",
                         check.arg(0)
                     ),
                     format!(

@@ -109,8 +109,8 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         "location = /rolegate",
         "location = /other",
         &[
-            "13:13: broken[missing-check]: the server has no location `/rolegate`",
-            "22:28: broken[missing-check]",
+            "13:13: unsafe[missing-check]: the server has no location `/rolegate`: whichever location matches",
+            "22:28: unsafe[missing-check]",
             "28:13: unsafe[unprotected]",
         ],
     ),
