@@ -187,7 +187,6 @@ impl Lint {
                 ));
             }
         }
-        self.trusted_proxies(check);
         for response in check.named("handle_response") {
             let ends = response.inner().iter().any(|inner| ENDS.contains(&&*inner.name));
             if !ends {

@@ -234,6 +234,11 @@ const OF_CADDY: &[(&str, &str, &[&str])] = &[
     ),
     (
         "uri /",
+        "uri /\n\t\t\ttrusted_proxies ::/0",
+        &["14:4: unsafe[forged-request]: the `X-Forwarded-…` headers of any client"],
+    ),
+    (
+        "uri /",
         "uri /\n\t\t\theader_up X-Forwarded-Uri {http.request.uri.path}",
         &["14:4: unsafe[forged-request]: `x-forwarded-uri` is not what Caddy sets"],
     ),
