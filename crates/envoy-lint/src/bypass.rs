@@ -193,16 +193,30 @@ impl<'a, 'n> Protected<'a, 'n> {
         tables.chain([&manager.view]).flat_map(routes::targets).collect()
     }
 
-    /// The cluster with this name, and the members of an aggregate or composite cluster.
+    /// The cluster with this name, its members, their members, and so on.
     fn parts(&self, name: &View<'n>) -> Vec<&'n str> {
-        let mut names: Vec<&str> = name.text().into_iter().collect();
-        let cluster = names.first().and_then(|name| self.clusters.get(name));
-        if let Some(config) = cluster.and_then(|cluster| cluster.get("cluster_type/typed_config")) {
-            names.extend(config.texts_of("clusters").unwrap_or_default());
-            // A composite cluster sends each retry to another of its sub-clusters.
-            let composed = config.list("sub_clusters");
-            names.extend(composed.iter().filter_map(|cluster| cluster.text_of("name")));
+        let mut names: Vec<&'n str> = name.text().into_iter().collect();
+        let mut index = 0;
+        while let Some(cluster) = names.get(index).copied() {
+            for member in self.members(cluster) {
+                if !names.contains(&member) {
+                    names.push(member);
+                }
+            }
+            index += 1;
         }
+        names
+    }
+
+    /// The members of an aggregate or composite cluster.
+    fn members(&self, name: &str) -> Vec<&'n str> {
+        let cluster = self.clusters.get(name);
+        let config = cluster.and_then(|cluster| cluster.get("cluster_type/typed_config"));
+        let Some(config) = config else { return Vec::new() };
+        let mut names = config.texts_of("clusters").unwrap_or_default();
+        // A composite cluster sends each retry to another of its sub-clusters.
+        let composed = config.list("sub_clusters");
+        names.extend(composed.iter().filter_map(|cluster| cluster.text_of("name")));
         names
     }
 
