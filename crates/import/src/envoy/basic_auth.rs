@@ -15,6 +15,7 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     for (key, value) in filter.entries() {
         let message = match key.as_str() {
             "@type" | "users" | "forward_username_header" | "emit_dynamic_metadata" => continue,
+            "allow_missing" if value.boolean() == Some(false) => continue,
             "allow_missing" => {
                 let message = "requests without credentials are denied: less is allowed";
                 original.notes.push(value.note(Effect::Stricter, message));
