@@ -11,7 +11,7 @@ use runtime::threads::{Priority, catch, spawn};
 
 use super::counted;
 
-/// The maximum number of changes on a page.
+/// The maximum length of each list of changes.
 const MAX_CHANGES: usize = 50;
 
 /// The comparison of the last pair of policies.
@@ -91,7 +91,8 @@ fn changes(diff: &Diff) -> Markup {
     }
     let (granted, revoked): (Vec<&Change>, Vec<&Change>) =
         diff.changes.iter().partition(|change| change.direction == Direction::Granted);
-    let left_out = diff.changes.len().saturating_sub(MAX_CHANGES);
+    let left_out = diff.changes.len().saturating_sub(MAX_CHANGES)
+        + diff.settings.len().saturating_sub(MAX_CHANGES);
     html! {
         p {
             strong { (granted.len()) " granted, " (revoked.len()) " revoked" }
@@ -138,5 +139,31 @@ fn item(change: &Change) -> Markup {
                 li.hint { "because " (change.because) }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use review::{Diff, SettingChange};
+
+    use super::{MAX_CHANGES, changes};
+
+    fn page(settings: usize) -> String {
+        let setting = SettingChange {
+            setting: "identity.basic.users.ann".to_owned(),
+            old: None,
+            new: None,
+            change: "added",
+            warning: None,
+        };
+        let settings = vec![setting; settings];
+        changes(&Diff { conditions: Vec::new(), changes: Vec::new(), settings }).into_string()
+    }
+
+    #[test]
+    fn settings_that_are_left_out_are_counted() {
+        assert!(!page(MAX_CHANGES).contains("left out"), "{}", page(MAX_CHANGES));
+        let page = page(MAX_CHANGES + 2);
+        assert!(page.contains("52 other changes. 2 are left out: "), "{page}");
     }
 }
