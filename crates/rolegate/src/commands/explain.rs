@@ -29,12 +29,13 @@ pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, Comma
     let compiled =
         PolicyFiles::open(args.policy_path(), &args.policy.public_keys, output)?.load()?;
     let inputs = [
-        args.body.body.as_deref(),
+        args.body.body.as_deref().map(|body| body.strip_prefix('@').unwrap_or(body)),
         args.caller.basic.as_deref(),
         args.caller.bearer.as_deref(),
+        args.caller.api_key.as_deref(),
         args.decision.as_deref().and_then(Path::to_str),
     ];
-    if inputs.iter().filter(|input| matches!(input, Some("-" | "@-"))).count() > 1 {
+    if inputs.iter().filter(|input| **input == Some("-")).count() > 1 {
         return Err(CommandError::arguments(
             "only one of the arguments can be `-`: standard input is read once",
         ));

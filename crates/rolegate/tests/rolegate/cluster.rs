@@ -44,9 +44,17 @@ fn explain_takes_a_body() {
     assert!(out.contains("(unsupported_operation)"), "{out}");
     let (code, _, err) = explain(&["--body", "@/nowhere/body", "GET", "/"]);
     assert!(code == 2 && err.contains("cannot read the body `@/nowhere/body`"), "{err}");
-    let twice =
-        ["explain", "--policy", &example("search"), "--basic", "-", "--body", "-", "GET", "/"];
-    assert_eq!(run_with(&twice, "").0, 2);
+    for (inputs, is_read_twice) in [
+        (["--basic", "-", "--body", "-"], true),
+        (["--api-key", "-", "--body", "@-"], true),
+        (["--basic", "@-", "--body", "-"], false),
+    ] {
+        let search = example("search");
+        let explain = ["explain", "--policy", &search, "GET", "/"];
+        let (code, _, err) = run_with(&[&explain[..], &inputs].concat(), "");
+        let is_refused = code == 2 && err.contains("standard input is read once");
+        assert_eq!(is_refused, is_read_twice, "{inputs:?}: {code} {err}");
+    }
 }
 
 /// Without its body, an update is read as one with a script, and the deletion of points in time as
