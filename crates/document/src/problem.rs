@@ -155,7 +155,8 @@ impl fmt::Display for Severity {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file.display(), self.line, self.column)
+        let file = escape_controls(self.file.display().to_string());
+        write!(f, "{file}:{}:{}", self.line, self.column)
     }
 }
 
@@ -172,4 +173,19 @@ fn escape_controls(text: impl Into<String>) -> String {
         }
         escaped
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_control_character_of_the_input_is_displayed() {
+        let [at, related] =
+            ["a\nb.yaml", "c\u{85}d.yaml"].map(|name| Place::start_of(Path::new(name)));
+        let problem = Problem::error(at, "`e\u{1b}f`").help("`g\rh`").related(related, "`i\tj`");
+        let shown = "a\\nb.yaml:1:1: error: `e\\u{1b}f`\n    help: `g\\rh`\n    \
+                     c\\u{85}d.yaml:1:1: `i\\tj`";
+        assert_eq!(problem.to_string(), shown);
+    }
 }
