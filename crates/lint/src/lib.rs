@@ -24,8 +24,7 @@ mod warnings;
 use std::path::Path;
 
 use document::{Files, Problem};
-use policy::model::Identity;
-use policy::{Loaded, Parsed};
+use policy::{Loaded, Parsed, Policy};
 
 use crate::sources::{MAX_SOURCES, Source};
 use crate::trie::Trie;
@@ -39,21 +38,20 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     load_with(files, file, |_| Vec::new())
 }
 
-/// Like [`load`]. If the policy has errors, the problems that `check` finds in the identity
-/// settings are added, so that all problems are reported at once: neither this crate nor `policy`
-/// can check whether a hash or a key is usable. Without errors, `check` is not called: the caller
-/// compiles the policy, which finds the same problems.
+/// Like [`load`]. If the policy has errors, the problems that `check` finds in it are added, so that
+/// all problems are reported at once: neither this crate nor `policy` can check whether a hash, a
+/// key or a certificate is usable. Without errors, `check` is not called: the caller compiles the
+/// policy, which finds the same problems.
 ///
 /// # Errors
 /// Like [`load`], including the problems that `check` found.
 pub fn load_with(
     files: &dyn Files,
     file: &Path,
-    check: impl FnOnce(&Identity) -> Vec<Problem>,
+    check: impl FnOnce(&Policy) -> Vec<Problem>,
 ) -> Result<Loaded, Vec<Problem>> {
     let mut parsed = policy::parse(files, file);
-    let problems =
-        if parsed.is_broken() { check(&parsed.policy.identity) } else { find_warnings(&parsed) };
+    let problems = if parsed.is_broken() { check(&parsed.policy) } else { find_warnings(&parsed) };
     parsed.problems.extend(problems);
     parsed.into_loaded()
 }

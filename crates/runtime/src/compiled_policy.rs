@@ -9,8 +9,8 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use document::{Files, Place, Problem};
 use identity::{Authenticator, FetchedKeys, Limits};
-use policy::model::{Identity, Inventory, Keys};
-use policy::{KeyUrl, Loaded};
+use policy::model::{Introspection, Inventory, Keys};
+use policy::{KeyUrl, Loaded, Policy};
 
 use crate::files::{Fingerprints, RecordedFiles};
 use crate::https::trusted_ca;
@@ -124,8 +124,8 @@ pub fn load_from(
     fetched: &FetchedKeys,
 ) -> Result<CompiledPolicy, Vec<Problem>> {
     catch_panic(file, || {
-        let loaded = lint::load_with(files, file, |identity| faults(identity, fetched))?;
-        let unusable = unusable_trusted_ca(&loaded.policy.identity);
+        let loaded = lint::load_with(files, file, |policy| faults(policy, fetched))?;
+        let unusable = unusable_trusted_ca(&loaded.policy);
         match CompiledPolicy::compile(Arc::new(loaded), fetched, None) {
             Ok(compiled) if unusable.is_empty() => Ok(compiled),
             Ok(compiled) => Err(sorted([compiled.loaded.warnings.clone(), unusable].concat())),
@@ -198,24 +198,29 @@ pub fn catch_panic<T>(
 }
 
 /// The problems of password hashes, keys and `ca_file`s, to be reported along with other errors.
-fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
+fn faults(policy: &Policy, fetched: &FetchedKeys) -> Vec<Problem> {
     let (Ok((_, problems)) | Err(problems)) =
-        Authenticator::<()>::compile(settings, fetched, Limits::default());
-    [problems, unusable_trusted_ca(settings)].concat()
+        Authenticator::<()>::compile(&policy.identity, fetched, Limits::default());
+    [problems, unusable_trusted_ca(policy)].concat()
 }
 
-/// The errors in the `ca_file`s of issuers. With such a `ca_file`, no keys could be fetched.
-fn unusable_trusted_ca(settings: &Identity) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for issuer in &settings.jwt {
-        if let Keys::Url { url, at, .. } = &issuer.keys
-            && let Some(Err(error)) = url.trusted_ca().map(|pem| trusted_ca(pem))
-        {
-            let text = format!("the `ca_file` of these keys: {error}");
-            problems.push(Problem::error(at.clone(), text));
+/// The errors in `ca_file`s. With such a `ca_file`, no request to its URL could succeed.
+fn unusable_trusted_ca(policy: &Policy) -> Vec<Problem> {
+    let issuers = policy.identity.jwt.iter().filter_map(|issuer| match &issuer.keys {
+        Keys::Url { url, at, .. } | Keys::Introspection(Introspection { url, at, .. }) => {
+            Some((url, at))
         }
-    }
-    problems
+        Keys::File { .. } => None,
+    });
+    let inventory = policy.search.iter().filter_map(|search| match search.inventory.as_ref()? {
+        Inventory::Url { url, at, .. } => Some((url, at)),
+        Inventory::File { .. } => None,
+    });
+    let problems = issuers.chain(inventory).filter_map(|(url, at)| {
+        let error = trusted_ca(url.trusted_ca()?).err()?;
+        Some(Problem::error(at.clone(), format!("the `ca_file` of `{url}`: {error}")))
+    });
+    problems.collect()
 }
 
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
@@ -232,9 +237,10 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
+    use document::MapFiles;
     use identity::FetchedKeys;
 
-    use super::load;
+    use super::{load, load_from};
 
     /// Replaces the files of a folder as Kubernetes does, again and again, while they are read
     /// again and again.
@@ -284,6 +290,49 @@ mod tests {
                 problems.iter().any(|problem| problem.message.contains("is not UTF-8")),
                 "{problems:?}"
             );
+        }
+    }
+
+    /// They are reported together, and with the other errors of the policy.
+    #[test]
+    fn each_ca_file_that_cannot_be_used_is_a_problem_of_the_policy() {
+        const POLICY: &str = "version: 1
+identity:
+  jwt:
+    - issuer: https://a.example
+      audiences: [a]
+      keys: { url: 'https://a.example/keys', ca_file: ca.pem }
+    - issuer: https://b.example
+      audiences: [b]
+      introspection: { url: 'https://b.example/ask', credentials_file: client, ca_file: ca.pem }
+search:
+  folder: cluster
+  hosts: [c.example]
+  inventory: { url: 'https://c.example:9200', ca_file: ca.pem }
+";
+        const PEM: &str = "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n";
+        for more in ["", "roles: { reader: { extends: [missing] } }\n"] {
+            let files = MapFiles::new("policy.yaml", format!("{POLICY}{more}"))
+                .and("ca.pem", PEM)
+                .and("client", "client:secret\n")
+                .and("cluster/roles.yml", "_meta: { type: roles, config_version: 2 }\nr: {}\n");
+            let result = load_from(&files, Path::new("policy.yaml"), &FetchedKeys::new());
+            let problems = result.unwrap_err();
+            let mut errors: Vec<&str> = problems
+                .iter()
+                .filter(|problem| !problem.is_warning())
+                .map(|problem| problem.message.split(" cannot be used").next().unwrap())
+                .collect();
+            let of_policy = errors.split_off(3);
+            assert_eq!(
+                errors,
+                [
+                    "the `ca_file` of `https://a.example/keys`: certificate 1",
+                    "the `ca_file` of `https://b.example/ask`: certificate 1",
+                    "the `ca_file` of `https://c.example:9200/_resolve/index/*`: certificate 1",
+                ]
+            );
+            assert_eq!(of_policy.len(), more.lines().count(), "{of_policy:?}");
         }
     }
 

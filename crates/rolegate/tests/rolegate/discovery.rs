@@ -316,7 +316,8 @@ fn a_file_of_authorities_that_cannot_be_used_is_a_problem_of_the_policy() {
         let printed = out + &err;
         assert!(
             code == 3
-                && printed.contains("the `ca_file` of these keys: certificate 1 cannot be used"),
+                && printed.contains("the `ca_file` of `https://a.example/")
+                && printed.contains("certificate 1 cannot be used"),
             "{printed}"
         );
     }
