@@ -229,7 +229,7 @@ impl Checker<'_> {
             time.expect(Type::Time, &format!("the time of `{name}`"))?;
         }
         let zone = match zone {
-            None => Zone::UTC,
+            None => Zone::new(TimeZone::UTC, None),
             Some(zone) => {
                 let zone = self.check(zone)?;
                 let help = "write a name such as `'Europe/Berlin'`, or `'+02:00'`";
@@ -240,7 +240,7 @@ impl Checker<'_> {
                 let time_zone = read_zone(name).ok_or_else(|| {
                     ConditionError::new(zone.at, format!("unknown time zone `{name}`"), help)
                 })?;
-                Zone::new(time_zone, name)
+                Zone::new(time_zone, Some(name))
             }
         };
         Ok(Expression::TimePart(part, time.boxed(), zone))

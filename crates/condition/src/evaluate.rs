@@ -8,7 +8,9 @@ use std::sync::{Arc, LazyLock};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::expression::{Attribute, Comparison, Expression, QuestionPart, TextTest, TimePart};
+use crate::expression::{
+    Attribute, Comparison, Expression, QuestionPart, TextTest, TimePart, Zone,
+};
 use crate::fault::Fault;
 use crate::query;
 use crate::steps::{MAX_STEPS, Steps};
@@ -340,7 +342,7 @@ impl<'a> Evaluation<'_, 'a> {
             },
             Expression::TimePart(part, time, zone) => {
                 let time = self.evaluate(time)?;
-                time_part(*part, &time, &zone.zone).map(Value::Int)
+                time_part(*part, &time, zone).map(Value::Int)
             }
             Expression::Exists(list, predicate) => self.quantify(list, predicate, true),
             Expression::All(list, predicate) => self.quantify(list, predicate, false),
@@ -669,7 +671,7 @@ fn duration(text: &str) -> Option<SignedDuration> {
     is_small.then(|| SignedDuration::from_nanos_i128(signed))
 }
 
-fn time_part(part: TimePart, time: &Value<'_>, zone: &jiff::tz::TimeZone) -> Result<i64, Fault> {
+fn time_part(part: TimePart, time: &Value<'_>, zone: &Zone) -> Result<i64, Fault> {
     let time = match time {
         Value::Time(time) => zone.to_datetime(*time),
         Value::Duration(duration) => {

@@ -89,8 +89,9 @@ struct WideRow {
 
 /// The rules of a row that count only under conditions.
 struct ConditionalRules {
-    /// For each role, the index of its first entry.
-    starts: RoleMap<u32>,
+    /// For each role, the index of its first entry. `None` for so few entries that comparing each
+    /// of their roles is quicker.
+    starts: Option<RoleMap<u32>>,
     /// The rules, by role and id.
     entries: Box<[ConditionalEntry]>,
 }
@@ -255,15 +256,8 @@ impl Rows {
         if let Some(rules) = index.ok().and_then(|index| row.by_action.get(index)) {
             search.search_rules(rules);
         }
-        if let Some(ConditionalRules { starts, entries }) = &row.conditional {
-            let roles = search.roles;
-            starts.for_each_common(roles, |start| {
-                let entries = entries.get(start as usize..).unwrap_or_default();
-                let role = entries.first().map(|entry| entry.entry.role);
-                for entry in entries.iter().take_while(|entry| Some(entry.entry.role) == role) {
-                    search.search_conditional(*entry);
-                }
-            });
+        if let Some(rules) = &row.conditional {
+            rules.search(search);
         }
     }
 }
@@ -344,6 +338,25 @@ impl WideRow {
 }
 
 impl ConditionalRules {
+    fn search(&self, search: &mut Search<'_>) {
+        let Some(starts) = &self.starts else {
+            for entry in &self.entries {
+                if search.roles.contains(entry.entry.role) {
+                    search.search_conditional(*entry);
+                }
+            }
+            return;
+        };
+        let roles = search.roles;
+        starts.for_each_common(roles, |start| {
+            let entries = self.entries.get(start as usize..).unwrap_or_default();
+            let role = entries.first().map(|entry| entry.entry.role);
+            for entry in entries.iter().take_while(|entry| Some(entry.entry.role) == role) {
+                search.search_conditional(*entry);
+            }
+        });
+    }
+
     fn new(entries: &[ConditionalEntry]) -> Option<Self> {
         let mut entries = entries.to_vec();
         entries.sort_by_key(|conditional| (conditional.entry.role, conditional.entry.rule));
@@ -351,8 +364,8 @@ impl ConditionalRules {
         let mut starts: Vec<(RoleId, u32)> =
             indices.map(|(index, conditional)| (conditional.entry.role, narrow(index))).collect();
         starts.dedup_by_key(|(role, _)| *role);
-        (!entries.is_empty())
-            .then(|| Self { starts: RoleMap::new(&starts), entries: entries.into() })
+        let starts = (entries.len() > MAX_SHORT).then(|| RoleMap::new(&starts));
+        (!entries.is_empty()).then(|| Self { starts, entries: entries.into() })
     }
 }
 
