@@ -246,7 +246,6 @@ impl<'a> DecisionRecord<'a> {
             .map(|error| authorizer.attempted(request, error, received.resumed_time))
             .unwrap_or_default();
         let is_for_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
-        let query = is_for_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
         // Conditions are part of the rules: a denial in an earlier stage depends on none.
         let is_by_rules = reason.is_none_or(|reason| reason.stage() == Stage::Rules);
         let condition_inputs = match authorizer.backend(request.host) {
@@ -260,10 +259,11 @@ impl<'a> DecisionRecord<'a> {
         let is_canonical = !path.is_empty();
         let received_path = without_query(request.path);
         let path = if is_canonical { path } else { received_path };
+        // Only the roles of a search cluster read the query.
+        let target = if is_for_cluster { request.path } else { received_path };
         let lossy = String::from_utf8_lossy;
-        let (method, host, raw_path) =
-            (lossy(request.method), lossy(request.host), lossy(received_path));
-        let inexact = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
+        let (method, host, target) = (lossy(request.method), lossy(request.host), lossy(target));
+        let inexact = [&method, &host, &target].iter().any(|text| matches!(text, Cow::Owned(_)));
         let revision = authorizer.revision();
         let mut record = Self {
             version: VERSION,
@@ -278,8 +278,8 @@ impl<'a> DecisionRecord<'a> {
             method,
             host,
             path: lossy(path),
-            raw_path: if received_path == path { Cow::default() } else { raw_path },
-            query: query.unwrap_or_default().into(),
+            raw_path: if received_path == path { Cow::default() } else { lossy(received_path) },
+            query: deciding_query(&target).into(),
             condition_inputs,
             inexact,
             client: lossy(client),
@@ -481,20 +481,56 @@ pub(crate) fn without_query(path: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use authorizer::Scratch;
+    use document::MapFiles;
+    use identity::FetchedKeys;
+
     use super::*;
+
+    /// A search cluster denies a request whose query is not UTF-8.
+    #[test]
+    fn a_decision_is_inexact_if_it_depends_on_bytes_that_are_not_utf8() {
+        let policy = "version: 1\nsearch: { folder: cluster, hosts: [search.example] }\n\
+                      roles: { anyone: { allow: [GET /a] } }\n";
+        let files = MapFiles::new("policy.yaml", policy)
+            .and("cluster/roles.yml", "_meta: { type: roles, config_version: 2 }\nr: {}\n");
+        let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
+        let authorizer =
+            Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+        let received = Received::now();
+        for (host, path, inexact) in [
+            ("search.example", &b"/a?index=b"[..], false),
+            ("search.example", b"/a?index=\xff", true),
+            ("app.example", b"/a?index=\xff", false),
+            ("app.example", b"/\xff", true),
+        ] {
+            let host = host.as_bytes();
+            let request = Request { method: b"GET", host, path, ..Request::default() };
+            let (caller, mut scratch) = (Ok(Some(subject(&[]))), Scratch::default());
+            let verdict =
+                authorizer.check_as(&request, caller, &mut scratch, received.resumed_time);
+            let context = DecisionContext {
+                authorizer: &authorizer,
+                request: &request,
+                client: b"",
+                received,
+                decided_at: received.arrived,
+                traceparent: b"",
+                via: Via::Grpc,
+            };
+            let record = DecisionRecord::new(&verdict, &context, None);
+            assert_eq!(record.inexact, inexact, "{record:?}");
+        }
+    }
 
     /// A token of 16 KiB can have a thousand groups.
     #[test]
     fn long_lists_are_cut_and_the_record_says_so() {
-        let subject = Subject {
-            user: "carol".into(),
-            issuer: None,
-            source: None,
-            groups: (0..1000).map(|number| format!("group-{number:04}").into()).collect(),
-            roles: [].into(),
-            claims: serde_json::Value::Null,
-            actor: None,
-        };
+        let groups: Vec<String> = (0..1000).map(|number| format!("group-{number:04}")).collect();
+        let subject = subject(&groups);
         let mut record = DecisionRecord::default();
         record.set_subject(&subject);
         assert_eq!((record.groups.len(), record.inexact), (409, true));
@@ -506,5 +542,17 @@ mod tests {
         let resumed = arrived + Duration::from_secs(3);
         let received = Received { arrived, resumed, resumed_time };
         assert_eq!(received.arrival(), Duration::from_secs(97));
+    }
+
+    fn subject(groups: &[String]) -> Subject {
+        Subject {
+            user: "carol".into(),
+            issuer: None,
+            source: None,
+            groups: groups.iter().map(|group| group.as_str().into()).collect(),
+            roles: [].into(),
+            claims: serde_json::Value::Null,
+            actor: None,
+        }
     }
 }
