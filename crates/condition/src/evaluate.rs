@@ -606,16 +606,18 @@ fn timestamp(value: &Value<'_>) -> Result<Timestamp, Fault> {
     if (1..=9999).contains(&year) { Ok(time) } else { Err(Fault::Malformed) }
 }
 
-/// Whether a text has the form of RFC 3339, 5.6. `jiff` reads other forms, too. The fraction of the
-/// second is not checked here: `jiff` reads it.
+/// Whether a text has the form of RFC 3339, 5.6. `jiff` reads other forms, too.
 fn is_rfc3339(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
-    let offset = time.get(8..).and_then(|end| end.find(['Z', 'z', '+', '-'])).map(|at| at + 8);
-    let offset = offset.and_then(|at| time.get(at..)).unwrap_or_default();
+    let Some((time, end)) = time.split_at_checked(8) else { return false };
+    let offset = match end.strip_prefix('.') {
+        Some(fraction) => fraction.trim_start_matches(|digit: char| digit.is_ascii_digit()),
+        None => end,
+    };
     has_form(date, "0000-00-00")
-        && time.get(..8).is_some_and(|time| has_form(time, "00:00:00"))
+        && has_form(time, "00:00:00")
         && (offset.eq_ignore_ascii_case("Z")
-            || has_form(offset.trim_start_matches(['+', '-']), "00:00"))
+            || offset.strip_prefix(['+', '-']).is_some_and(|offset| has_form(offset, "00:00")))
 }
 
 /// Whether a text has a digit where the form has `0`, and elsewhere the same character as the form.
