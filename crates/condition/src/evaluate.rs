@@ -492,13 +492,13 @@ impl<'a> Evaluation<'_, 'a> {
         claim: &Result<Value<'_>, Fault>,
     ) -> Result<bool, Fault> {
         let Inputs { request, placeholders, .. } = *self.inputs;
-        let (places, name) = match placeholder {
-            Attribute::PathPlaceholder(name) => (placeholders.path, name),
-            Attribute::HostPlaceholder(name) => (placeholders.host, name),
+        let (places, name, whole) = match placeholder {
+            Attribute::PathPlaceholder(name) => (placeholders.path, name, request.path),
+            Attribute::HostPlaceholder(name) => (placeholders.host, name, request.host),
             _ => return Ok(false),
         };
         let is_path = matches!(placeholder, Attribute::PathPlaceholder(_));
-        self.steps.read(places.len() * request.path.len())?;
+        self.steps.read(places.len() * whole.len())?;
         Ok(places.iter().filter(|(placeholder, _)| placeholder == name).all(|(_, place)| {
             let value = if is_path { segment(request, *place) } else { label(request, *place) };
             matches!((value, claim), (Ok(Value::Text(value)), Ok(Value::Text(claim)))

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use condition::{
-    Attribute, CallerClaims, CallerInputs, CallerParts, Condition, Expression, Fault, Headers,
-    Inputs, NamedConditions, RequestInputs, evaluate, holds,
+    Attribute, CallerClaims, CallerInputs, CallerParts, Condition, Constant, Expression, Fault,
+    Headers, Inputs, NamedConditions, Placeholders, RequestInputs, evaluate, holds,
 };
 use serde_json::{Value, json};
 
@@ -208,6 +208,30 @@ fn the_conditions_of_a_request_share_its_steps() {
     assert_eq!(truths, [Some(true), Some(true), None, None]);
 }
 
+/// It splits the path or the host for each placeholder.
+#[test]
+fn an_equality_with_a_claim_takes_steps_for_the_text_that_it_splits() {
+    let (name, long): (Arc<str>, String) = ("id".into(), "a".repeat(LONG));
+    let places = vec![(name.clone(), 0); 20];
+    let placeholders = Placeholders { path: &places, host: &places };
+    let placeholder_of_path = Attribute::PathPlaceholder(name.clone());
+    let placeholder_of_host = Attribute::HostPlaceholder(name);
+    for (placeholder, path, host, wanted) in [
+        (&placeholder_of_path, &*long, "a", Some(Fault::TooLong)),
+        (&placeholder_of_path, "a", &*long, None),
+        (&placeholder_of_host, &*long, "a", None),
+        (&placeholder_of_host, "a", &*long, Some(Fault::TooLong)),
+    ] {
+        let claim = Expression::Constant(Constant::Text("a".into()));
+        let equality = Expression::IsClaim(placeholder.clone(), claim.into());
+        let (path, host) = (path.as_bytes(), host.as_bytes());
+        let request = RequestInputs { path, host, ..RequestInputs::default() };
+        let inputs = Inputs { request, placeholders, ..Inputs::default() };
+        let fault = evaluate(&equality, &inputs).err();
+        assert_eq!(fault, wanted, "{placeholder:?} {}", path.len());
+    }
+}
+
 /// Neither does an equality with a claim become false.
 #[test]
 fn the_parts_of_a_caller_share_their_steps() {
@@ -228,7 +252,7 @@ fn the_parts_of_a_caller_share_their_steps() {
         let cached = parts.values(&caller);
         let request = RequestInputs { path: b"/a", ..RequestInputs::default() };
         let place = [("id".into(), 0)];
-        let placeholders = condition::Placeholders { path: &place, host: &[] };
+        let placeholders = Placeholders { path: &place, host: &[] };
         let inputs = Inputs { request, cached: &cached, placeholders, ..Inputs::default() };
         assert!(cached[0].value.is_ok());
         assert_eq!(holds(&last, &inputs), wanted);
