@@ -176,19 +176,16 @@ impl Generator {
                 .unwrap_or("")
                 .to_owned(),
             time: rng.pick(&times).and_then(|time| time.parse().ok()),
-            client: rng
-                .pick(&addresses)
-                .filter(|_| rng.clone().percent(80))
-                .and_then(|ip| ip.parse().ok()),
+            client: rng.pick(&addresses).filter(|_| rng.percent(80)).and_then(|ip| ip.parse().ok()),
             issuer: rng.percent(50).then(|| "https://id.test".to_owned()),
             scheme: rng.pick(&["basic", "bearer"]).copied(),
             claims: rng
                 .pick(&claims)
-                .filter(|_| rng.clone().percent(70))
+                .filter(|_| rng.percent(70))
                 .and_then(|claims| serde_json::from_str(claims).ok()),
             question: rng
                 .pick(&question)
-                .filter(|_| rng.clone().percent(70))
+                .filter(|_| rng.percent(70))
                 .map(|parts| parts.map(|part| serde_json::from_str(part).unwrap_or_default())),
         }
     }
@@ -206,4 +203,22 @@ fn condition(rng: &mut Rng) -> Condition {
     let text: Arc<str> = atoms.join(operator).into();
     #[expect(clippy::expect_used, reason = "a generator of wrong conditions must be noticed")]
     Condition::parse(&text, &NamedConditions::default()).expect("an atom is a condition")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::Shape;
+
+    #[test]
+    fn that_a_variable_is_missing_says_nothing_about_the_others() {
+        let mut generator = Generator::new(Shape::default(), 0);
+        let combinations = (0..10_000).map(|_| {
+            let OwnedInputs { client, issuer, claims, question, .. } = generator.inputs();
+            [client.is_some(), issuer.is_some(), claims.is_some(), question.is_some()]
+        });
+        assert_eq!(combinations.collect::<BTreeSet<_>>().len(), 16);
+    }
 }
