@@ -7,7 +7,7 @@ use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
 use crate::model::{COOKIE, Identity, Rule, XFCC};
 use crate::parse::unresolved::UnresolvedCondition;
 use crate::pattern::{HostLabel, Pattern, Scope, Segment};
-use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Text, Warning, closest};
+use document::{Fields, Key, Node, Place, Problem, Reader, Text, Warning, closest};
 
 /// Reads the section.
 pub(crate) fn read(
@@ -151,9 +151,8 @@ impl Conditions {
                 let columns = unresolved.quote.map_or(0, |quote| {
                     quote + u32::try_from(before.chars().count()).unwrap_or(u32::MAX)
                 });
-                let Mark { line, column } =
-                    Mark { line: unresolved.at.line, column: unresolved.at.column + columns };
-                let at = unresolved.at.in_same_file(Mark { line, column });
+                let column = unresolved.at.column + columns;
+                let at = Place { column, ..unresolved.at.clone() };
                 let name = error.message.strip_prefix("unknown name `");
                 let name = name.and_then(|name| name.strip_suffix('`')).unwrap_or_default();
                 if self.broken.iter().any(|broken| **broken == *name) {
