@@ -54,7 +54,13 @@ impl fmt::Display for Constant {
                 f.write_str("'")
             }
             Self::Time(time) => write!(f, "timestamp('{time}')"),
-            Self::Duration(duration) => write!(f, "duration('{}s')", duration.as_secs_f64()),
+            Self::Duration(duration) => {
+                let sign = if duration.is_negative() { "-" } else { "" };
+                let length = duration.unsigned_abs();
+                let seconds = format!("{}.{:09}", length.as_secs(), length.subsec_nanos());
+                let seconds = seconds.trim_end_matches('0').trim_end_matches('.');
+                write!(f, "duration('{sign}{seconds}s')")
+            }
             Self::Ip(address) => write!(f, "ip('{address}')"),
             Self::List(items) => {
                 f.write_str("[")?;

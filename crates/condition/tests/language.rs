@@ -118,6 +118,8 @@ fn a_condition_has_the_value_that_cel_gives_it() {
         "request.time > timestamp('2026-06-01T08:30:15+02:00')",
         "duration('1h30m') == duration('90m') && duration('1.5s') < duration('2s')",
         "duration('90m').getHours() == 1",
+        "duration('9000000000.000000001s') > duration('9000000000s')",
+        "duration('-0.5s') < duration('0s') && duration('-1m') < duration('-59.999999999s')",
         "claims.tenant == host.tenant && host.tenant == 'acme'",
         "path.id == 'a b'",
         "claims.level >= 3 && claims.level < 3.5 && claims.ratio == 0.5",
