@@ -1,9 +1,15 @@
 //! Rules and roles that count only for some requests of a caller, because they have a condition.
 //!
-//! A rule that no condition concerns, neither its own nor one of its role, is in a row as if there
-//! were no conditions. Each other rule has a guard in its row, as has each rule with a placeholder
-//! in a host: the walk over the trie finds the rule, then the guard decides whether it counts. So a
-//! request pays for the conditions of the rules that match it, not for all those of the policy.
+//! Some rules have a guard in their row: the walk over the trie finds the rule, then the guard
+//! decides whether it counts. So a request pays for the conditions of the rules that match it, not
+//! for all those of the policy. A rule has a guard if
+//!
+//! * it has a condition, or a condition may take its role from a caller
+//! * one of its hosts has a placeholder: the trie compares only the end of such a host
+//! * the condition of any role or grant reads one of its placeholders: such conditions decide which
+//!   roles a caller has for a request that this rule allows
+//!
+//! Each other rule is in its row as if there were no conditions.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
