@@ -249,9 +249,7 @@ mod tests {
         }
         assert!(files.iter().all(|file| page.contains(&format!("({file})"))));
         assert!(
-            page.contains(
-                "\n## encode\n\nWhat does it cost to decode a `CheckRequest` and to encode"
-            ),
+            page.contains("\n## encode\n\nWhat does it cost to decode a `CheckRequest`"),
             "{page}"
         );
         assert!(
