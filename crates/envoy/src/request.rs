@@ -106,8 +106,9 @@ impl<'a> CheckRequest<'a> {
         }
     }
 
-    /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if
-    /// there is none, as with a Unix socket, or if that part of the message is malformed.
+    /// The address of the other end of the connection to Envoy, as text
+    /// (`attributes.source.address.socket_address.address`). Empty if there is none, as with a Unix
+    /// socket, or if that part of the message is malformed.
     #[must_use]
     pub fn source_ip(&self) -> &'a [u8] {
         let socket_address = field(self.source_address, 1);
