@@ -218,7 +218,9 @@ impl Cluster {
                 ClusterVerdict::PermittedInPart(_) if needs.len() <= NEEDS_PER_CHUNK => {
                     return Err((Reason::PartlyPermitted, answer));
                 }
+                // The places of the parts count within their chunk, so they cannot be narrowed.
                 ClusterVerdict::PermittedInPart(_) | ClusterVerdict::Denied => {
+                    answer.verdict = ClusterVerdict::Denied;
                     return Err((Reason::NotPermitted, answer));
                 }
             }

@@ -52,10 +52,10 @@ fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
         };
         match placeholder(reader, text, from, name) {
             Some(piece) => {
-                if literal.ends_with('$') {
+                if let Some(start) = before.strip_suffix('$') {
                     let message = "`$` before a placeholder is literal text";
                     let help = format!("did you mean `{{{name}}}`?");
-                    let at = text.locate(before);
+                    let at = text.locate(before.get(start.len()..).unwrap_or(before));
                     reader.warning_help(at, Warning::LikePlaceholder, message, help);
                 }
                 push_text(&mut pieces, &mut literal);
