@@ -20,7 +20,8 @@ pub struct KnownInputs<'a> {
 pub enum VariableKind {
     /// The method, the host, the path, and the placeholders of the rule.
     Target,
-    /// Headers, the query, the time, the client's address and certificate, and questions of AuthZEN.
+    /// Headers, the query, the time, the address and the certificate of the client, and questions
+    /// of AuthZEN.
     Request,
     /// The user name.
     User,
