@@ -1,7 +1,7 @@
 //! Suggests a small policy that allows the requests that were allowed, as a starting point.
 //!
-//! Each caller gets rules for its own requests. If several requests differ only in an id at the same
-//! place of the path, the rule has `{id}` there, unless that allows a request that was denied.
+//! Each caller gets rules for its own requests. If several requests differ only in an id at the
+//! same place of the path, the rule has `{id}` there, unless that allows a request that was denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
