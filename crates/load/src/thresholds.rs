@@ -40,8 +40,8 @@ enum Metric {
 const OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
 impl Threshold {
-    /// Whether the condition is true, so that the run counts as failed. Without responses, a latency
-    /// condition is always true, because nothing proves the latency to be low.
+    /// Whether the condition is true, so that the run counts as failed. Without responses, a
+    /// latency condition is always true, because nothing proves the latency to be low.
     pub fn is_true(&self, results: &RunResults) -> bool {
         let value = match self.metric {
             Metric::Percentile(_) | Metric::Mean if results.corrected.is_empty() => return true,
