@@ -113,6 +113,8 @@ impl Responder {
         let Permitted { rule, subject, headers, path, target, document_security } = permitted;
         let ChangeScratch { with_rule, aliases, identity, cookies } = scratch;
         // An alias that is not removed could spoof a header (S12 in `SECURITY.md`).
+        // `may_have_names` is false if no header of the request has a name that the policy sets or
+        // removes.
         let may_have_names = self.sanitizer.find_aliases(request.headers, aliases)?;
         let cookies = self.sanitizer.remaining_cookies(request.headers, cookies)?;
         let mut has_identity = false;

@@ -507,7 +507,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 }
 
-/// The header lines for which a look-up takes a step.
+/// The number of header lines that a look-up reads in one step.
 const LINES_PER_STEP: usize = 16;
 
 fn borrowed(text: &str) -> Value<'_> {

@@ -14,13 +14,14 @@ pub struct KnownInputs<'a> {
     pub unknown: &'a [VariableKind],
 }
 
-/// A kind of variables. [`KnownInputs::unknown`] lists whole kinds; of another kind, `inputs` may
-/// still have some variables only.
+/// A kind of variables. All variables of a kind in [`KnownInputs::unknown`] are unknown. A variable
+/// of a kind that is not listed there is known if `inputs` has its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
     /// The method, the host, the path, and the placeholders of the rule.
     Target,
-    /// Headers, the query, the time, the address of the client, and questions of AuthZEN.
+    /// Headers, the query, the time, the address and the certificate of the client, and questions
+    /// of AuthZEN.
     Request,
     /// The user name.
     User,

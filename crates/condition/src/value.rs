@@ -214,8 +214,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The steps for copying it. They are the same whether a text or a list is borrowed or owned,
-    /// because that depends on which parts were computed before.
+    /// The steps for copying it. The parts that were computed before determine whether a text or a
+    /// list is borrowed or owned. The steps must not depend on that: they are the same for both.
     pub(crate) fn steps_to_copy(&self) -> usize {
         match self {
             Self::Text(text) => text.len() / BYTES,

@@ -9,8 +9,8 @@
 //! * `actions` (action → id) and `scopes` (scope → tries);
 //! * `trie` (resource → the nodes at which matching patterns end), with `segments` (splits the
 //!   resource), `literals` and `globs` (the edges of the trie);
-//! * `conditions` (the rules and roles that count only for some requests);
-//! * `rows` (each such node has a row of rules: action and roles → the deciding rule).
+//! * `rows` (each of these nodes has a row of rules: action and roles → the deciding rule);
+//! * `conditions` (the rules and roles that count only for some requests).
 //!
 //! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `first_bytes`
 //! compares short byte strings as integers, and `cost` counts steps in tests.
@@ -102,8 +102,9 @@ impl Engine {
     }
 
     /// The data that conditions need about a caller with these roles: the values that are the same
-    /// for all its requests, and how it has each role. `None` if the policy has no conditions.
-    /// `caller` has all variables except the roles.
+    /// for all its requests, and the roles that it may have for some requests only, with their
+    /// conditions. `None` if the policy has no conditions. `caller` has all variables except the
+    /// roles.
     #[must_use]
     pub fn caller_conditions<'n>(
         &'n self,

@@ -77,12 +77,12 @@ pub(crate) struct Rows {
 
 /// A row with many entries, indexed by action.
 struct WideRow {
-    /// The rules for every action.
+    /// The rules that apply whatever the action is.
     every_action: ActionRules,
     /// The actions that rules name, sorted.
     actions: Box<[ActionId]>,
-    /// For each of these actions, the rules that name it. Rules for every action are not repeated
-    /// here: the size would grow with the product of actions and roles.
+    /// For each of these actions, the rules that name it. The rules in `every_action` are not
+    /// repeated here: the size would grow with the product of actions and roles.
     by_action: Box<[ActionRules]>,
     conditional: Option<ConditionalRules>,
 }
@@ -247,8 +247,8 @@ impl Rows {
         rows.next().unwrap_or_default()
     }
 
-    /// Takes two look-ups, whatever the number of rules: the rules of every action, and the rules
-    /// of this action.
+    /// The rules without conditions take two look-ups, whatever their number: those that apply
+    /// whatever the action is, and those that name this action. The rules with conditions follow.
     fn search_wide(&self, row: WideId, search: &mut Search<'_>) {
         let row = self.wide.at(row);
         search.search_rules(&row.every_action);
@@ -265,8 +265,8 @@ impl Rows {
 /// The entries of a wide row: those without and those with conditions.
 type WideKey = (Box<[Entry]>, Box<[ConditionalEntry]>);
 
-/// Builds rows, without duplicates. The ends of all patterns of a rule can share a row. A rule with
-/// a guard has another guard, and so another row, at each end.
+/// Builds rows, without duplicates. The ends of all patterns of a rule can share a row, unless the
+/// rule counts only under conditions: it has a different guard at each end, so the rows differ.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,

@@ -66,8 +66,8 @@ pub(crate) struct Trie {
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
-    /// The node at which [`Trie::walk`] starts; `NONE` if no scope applies. The walk keeps one node
-    /// in its variable `node`, at first this node. Further start nodes are in `current`.
+    /// The node at which [`Trie::walk`] starts; `NONE` if no scope applies. That function keeps one
+    /// node in its local variable `node`, at first this node. Further start nodes are in `current`.
     start_node: NodeId,
     /// The nodes reached by the segments so far, except for the node in that variable.
     current: SmallVec<[NodeId; 16]>,

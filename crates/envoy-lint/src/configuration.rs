@@ -124,6 +124,7 @@ impl<'n> Configuration<'n> {
         self.authorizers().next().is_some()
     }
 
+    /// Whether there are routes outside of a connection manager.
     pub(crate) fn has_routes(&self) -> bool {
         self.routes().next().is_some()
     }

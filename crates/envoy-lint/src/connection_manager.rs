@@ -138,7 +138,7 @@ pub(crate) fn is_manager(config: &View<'_>) -> bool {
         .is_some_and(|kind| kind.ends_with(".http_connection_manager.v3.HttpConnectionManager"))
 }
 
-/// Reports settings that are merged into a connection manager with the filter.
+/// Reports unsafe settings that a patch of an `EnvoyFilter` merges into a connection manager.
 pub(crate) fn lint_merged(
     settings: &View<'_>,
     discovered: &Discovered<'_>,

@@ -79,7 +79,8 @@ pub struct Explanation {
     pub paths: Vec<String>,
     /// Further interpretations of the path, which no `deny` rule may match.
     pub deny_only_paths: Vec<String>,
-    /// The caller; empty if it is anonymous or its credentials are invalid.
+    /// The caller; empty if its credentials are invalid. An anonymous caller has no user name, and
+    /// from the policy only `anyone` and the roles that it extends.
     #[serde(flatten)]
     pub caller: ExplainedCaller,
     /// The rule that decided, if a rule did.
@@ -402,8 +403,8 @@ impl Explanation {
             self.caller.roles.iter().map(|role| role.name.clone()).collect();
         let extending = ExtendingRoles::new(policy);
         let denials = denials(policy, parsed, subject, (&extending, actual));
-        // Every role but `anyone` needs credentials, which also give `authenticated`: its `deny`
-        // rules make each of them useless. An `allow` rule of `anyone` would have decided.
+        // A role that the caller lacks needs credentials, which also give `authenticated`. So a
+        // `deny` rule of `authenticated` makes all such roles useless. Nobody lacks `anyone`.
         let denial_of_authenticated = denials.get(AUTHENTICATED);
         for (_, role, rule, effect) in policy.rules() {
             if effect != Effect::Allow

@@ -38,7 +38,8 @@ pub struct MissingRole {
     /// The first few roles that extend its role and would also help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extended_by: Vec<String>,
-    /// The condition of the rule and that of its role, if they have any, without what is known.
+    /// The condition of the rule and that of its role, if they have any. Without the parts that are
+    /// known to be true, unless it `fails`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// Whether this condition is not true for the request, so that the role alone does not help.
@@ -109,8 +110,9 @@ impl ExtendingRoles {
         useful.map(|role| role.name.to_string()).collect()
     }
 
-    /// A role, and the roles that extend it, the most direct first: those that are included, by
-    /// roles that are. Follows the extensions of at most `max_visited` roles.
+    /// A role, and the roles that extend it, directly or not, the most direct first. A role that is
+    /// not included is left out, and the roles that extend it are not looked for. Visits at most
+    /// `max_visited` roles to find those that extend them.
     pub(crate) fn nearest(
         &self,
         role: RoleId,

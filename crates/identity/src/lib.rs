@@ -91,8 +91,8 @@ pub struct Subject {
     /// (`{"a":0}` takes 640 bytes).
     pub claims: serde_json::Value,
     /// The actor that calls for this user: the application with a certificate (`combine: both`), or
-    /// the actor in the claim `act` (RFC 8693, 4.1). It has no claims and no actor. A request needs
-    /// what both may do.
+    /// the actor in the claim `act` (RFC 8693, 4.1). It has no claims and no actor. The roles that
+    /// count for a request are those that both the user and the actor have.
     pub actor: Option<Arc<Subject>>,
 }
 

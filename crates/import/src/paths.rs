@@ -42,8 +42,8 @@ impl PathSet {
         Self::inexact(None, false, message)
     }
 
-    /// The patterns of a matcher's text. They are exact if the text is canonical and has a single
-    /// spelling: no percent-encoding means the same. Otherwise they are an approximation.
+    /// The patterns of a matcher's text. They are exact if the text is canonical and no text with a
+    /// percent-encoding means the same. Otherwise they are an approximation.
     fn exactly_if(is_canonical: bool, patterns: Vec<Pattern>) -> Self {
         let is_unambiguous =
             patterns.iter().flat_map(|pattern| &pattern.segments).all(|segment| match segment {

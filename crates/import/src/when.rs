@@ -28,7 +28,7 @@ pub(crate) enum When {
 pub(crate) struct Doubt {
     pub(crate) note: Note,
     /// Whether the original's condition is false for these requests. Then the answers differ only
-    /// if the condition is negated.
+    /// where an `allow` rule has the condition negated, or a `deny` rule has it as it is.
     pub(crate) only_negated: bool,
 }
 

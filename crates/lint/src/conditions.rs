@@ -45,8 +45,9 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
 
 /// Warns of conditions that only questions of AuthZEN can decide.
 struct OnlyQuestions {
-    /// Whether the policy answers questions. Then the author knows that only questions have these
-    /// attributes, and only the first `allow` rule that no request of a proxy meets gets a warning.
+    /// Whether the policy answers questions. Then its author knows that only questions have these
+    /// attributes. Of the conditions for `allow` that no request of a proxy meets, only the first
+    /// gets a warning.
     answers_questions: bool,
     warned_of_allow: bool,
 }

@@ -108,7 +108,7 @@ impl<'p> RelatedRoles<'p> {
         self.of_everyone.contains(role)
     }
 
-    /// Whether each caller with one of these roles has the other role, too.
+    /// Whether each caller with the role `a` has `b`, or each caller with the role `b` has `a`.
     pub(crate) fn one_includes_other(&mut self, a: RoleId, b: RoleId, steps: &mut Steps) -> bool {
         self.roles_of(a, steps).has(b) || self.roles_of(b, steps).has(a)
     }

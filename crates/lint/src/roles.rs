@@ -28,7 +28,7 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     granted.extend(by_token.map(|(id, _)| id));
     let is_any_granted = !granted.is_empty();
     let with_callers = Roles::with_extended(policy, granted.into_iter().chain(reserved(policy)));
-    let without_grant = Roles::with_extended(policy, reserved(policy));
+    let had_without_grant = Roles::with_extended(policy, reserved(policy));
     for (id, role) in policy.roles.entries() {
         let (kind, message, help) = match (
             with_callers.contains(id),
@@ -46,7 +46,7 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
                 "add `grants`, or call the role `anyone` or `authenticated`, which are not granted",
             ),
             (true, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous")
-                if !without_grant.contains(id) =>
+                if !had_without_grant.contains(id) =>
             {
                 (
                     Warning::LikeAnyone,

@@ -31,7 +31,8 @@ enum Metric {
     Unexpected,
     /// Check calls with this answer.
     Answer(Answer),
-    /// The responses with this status; of Check calls, those that the client would get with it.
+    /// The responses with this status. A Check call counts as a response with the status that the
+    /// client would get.
     Status(u16),
 }
 
@@ -39,8 +40,8 @@ enum Metric {
 const OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
 impl Threshold {
-    /// Whether the run fails this condition. A latency condition also fails without responses,
-    /// because nothing proves the latency to be low.
+    /// Whether the condition is true, so that the run counts as failed. Without responses, a
+    /// latency condition is always true, because nothing proves the latency to be low.
     pub fn is_true(&self, results: &RunResults) -> bool {
         let value = match self.metric {
             Metric::Percentile(_) | Metric::Mean if results.corrected.is_empty() => return true,

@@ -111,8 +111,8 @@ pub fn log(level: Level, text: impl fmt::Display) {
     }
 }
 
-/// Has `run` called when the process exits by itself, after Envoy has destroyed its filters, and
-/// when the library is unloaded.
+/// Registers `run`. It is called when the process exits by itself, after Envoy has destroyed its
+/// filters, and when the library is unloaded.
 pub fn at_exit(run: extern "C" fn()) {
     // SAFETY: the C library calls the function, which takes nothing, before the library is
     // unloaded. If there is no memory to register the function, it is not called.

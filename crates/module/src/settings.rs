@@ -122,8 +122,8 @@ impl RouteSettings {
         match serde_json::from_slice(config) {
             Ok(Disabled { disabled: true }) => Ok(Self::Disabled),
             Ok(Disabled { disabled: false }) => Err(SettingsError::NotDisabled),
-            // A `Struct` in the format of protocol buffers begins with its first field, after which
-            // comes a length.
+            // A `Struct` in the format of protocol buffers begins with the tag of field 1, the byte
+            // 0x0A, which is also a newline. A length follows it, and no `{`.
             Err(_) if config.starts_with(b"\n") && !config.trim_ascii_start().starts_with(b"{") => {
                 Err(SettingsError::NotJson)
             }

@@ -252,6 +252,7 @@ impl Worker {
             received,
             decided_at,
             traceparent: &[],
+            // It also stands for requests inside Envoy.
             via: Via::Grpc,
         };
         self.thread.record(verdict, context);
@@ -265,7 +266,7 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// The client's address without its port; empty if it has none.
+/// The client's address without its port; empty if the client has no address (a Unix socket).
 pub(crate) fn client<'s, F: Filter>(stream: &'s Stream<'_, F>) -> &'s [u8] {
     without_port(stream.source_address().unwrap_or_default())
 }

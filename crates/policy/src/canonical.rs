@@ -32,7 +32,8 @@ pub struct PathInterpretations<'a> {
     /// The canonical path. It has a field of its own so that a request with a canonical path, as
     /// nearly all have, borrows it and writes to no buffer.
     first: &'a [u8],
-    /// Empty if `first` is the only interpretation; else its first entry is equal to `first`.
+    /// Empty if the path was canonical as received, with no other interpretation. Else its first
+    /// entry is equal to `first`, and may be the only entry.
     all: &'a Texts,
     deny_only: &'a Texts,
 }
@@ -60,8 +61,9 @@ impl<'a> PathInterpretations<'a> {
         self.deny_only.iter()
     }
 
-    /// Whether `first` is the only interpretation. It is for nearly all requests, which then do not
-    /// need the iterators.
+    /// Whether the path was canonical as received, with no other interpretation. Nearly all
+    /// requests have such a path, and do not need the iterators. False also for a path that had to
+    /// be changed, even if it has a single interpretation.
     #[must_use]
     pub fn is_only(&self) -> bool {
         self.all.is_empty() && self.deny_only.is_empty()

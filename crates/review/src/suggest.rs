@@ -1,7 +1,7 @@
 //! Suggests a small policy that allows the requests that were allowed, as a starting point.
 //!
-//! Each caller gets rules for its own requests. Where a path has several ids at the same place,
-//! they become `{id}`, unless that allows a request that was denied.
+//! Each caller gets rules for its own requests. If several requests differ only in an id at the
+//! same place of the path, the rule has `{id}` there, unless that allows a request that was denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,7 @@ const USER_ID: &str = "\0user.id";
 pub struct Usage {
     callers: BTreeMap<Option<String>, Requests>,
     count: usize,
+    /// The number of requests whose method a rule cannot name.
     unnameable_methods: u64,
 }
 
@@ -36,7 +37,8 @@ pub struct UserId<'a> {
 
 #[derive(Debug, Default)]
 struct Requests {
-    /// The caller's name without the prefix of its source, and the source. `None` without a prefix.
+    /// The caller's name without the prefix of its source, and the source. `None` without a prefix,
+    /// or if two sources have a user with this name.
     user_id: Option<(String, String)>,
     allowed: BTreeSet<Request>,
     denied: BTreeSet<Request>,

@@ -1,4 +1,4 @@
-//! The process log, on standard error. Decisions have a log of their own, see `decisions`.
+//! The process log, on standard error. Decisions have a log of their own, see `runtime::decisions`.
 //!
 //! No thread waits for the reader of the log: a full pipe would otherwise block the thread that
 //! loads policies, or the thread that answers probes, until the log is read. Lines that do not fit

@@ -113,14 +113,14 @@ impl Decisions {
     fn take<'r>(
         &self,
         reason: Option<&str>,
-        time: Duration,
+        arrival: Duration,
         trace: Option<DecisionTrace>,
         make_record: impl FnOnce() -> DecisionRecord<'r>,
     ) {
         let is_logged = self.admit(reason);
         let span = self.spans.as_ref().zip(trace.filter(|trace| trace.is_recorded));
         let denials =
-            self.denials.as_ref().filter(|denials| reason.is_some() && denials.admit(time));
+            self.denials.as_ref().filter(|denials| reason.is_some() && denials.admit(arrival));
         if !is_logged && span.is_none() && denials.is_none() {
             return;
         }

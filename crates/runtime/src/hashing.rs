@@ -69,18 +69,19 @@ pub struct Wait {
     _registration: Option<Registration>,
 }
 
-/// Why a password was not hashed.
+/// Why credentials were not verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotHashed {
     /// The queue was full of verifications that take precedence.
     Displaced,
-    /// A bug: hashing the password panicked, or the threads that hash have ended.
+    /// A bug: the verification panicked, or its threads have ended.
     Failed,
-    /// The issuer of an opaque token did not say whether it is valid.
+    /// The issuer of an opaque token did not say whether it is valid, or no thread could be started
+    /// to ask it.
     Unavailable,
 }
 
-/// Called with each result. Caches right credentials, and returns whether the password was right.
+/// Called with each result. Caches right credentials, and returns whether they were right.
 pub type CacheCallback = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 
 type SharedCallback = Arc<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
@@ -331,7 +332,7 @@ impl State {
     fn finish(&mut self, key: u128, network: ClientNetwork, is_right: bool) -> Waiters {
         self.totals.done += 1;
         if is_right {
-            // Only wrong passwords count against a network.
+            // Right credentials do not count against their network. All other attempts do.
             self.queue.forgive_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Asks an issuer about an opaque token (RFC 7662), on a thread of its own.
+//! Asks issuers about opaque tokens (RFC 7662). Each thread that asks has an [`Asker`].
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The routes of a node and their needs: the table in `routes.txt`, as a trie.
+//! The routes of an OpenSearch node and their needs: the table in `routes.txt`, as a trie.
 //!
-//! A path is matched as in a node: the raw path is split at `/`, a literal segment wins over a
+//! A path is matched as in OpenSearch: the raw path is split at `/`, a literal segment wins over a
 //! parameter, and parameters are decoded last. The table also has the routes that the published
 //! specification lacks. Otherwise the path of such a route would be read as that of another route.
 
@@ -48,8 +48,8 @@ pub(crate) struct Operation {
     pub(crate) body: Body,
     /// The default expansion of patterns.
     pub(crate) options: Options,
-    /// Whether the parameter `index` may be forwarded with names in place of its patterns. A node
-    /// then does the same, and reads `ignore_unavailable`.
+    /// Whether the parameter `index` may be forwarded with names in place of its patterns. For the
+    /// names, a node does the same as for the patterns, and it reads `ignore_unavailable`.
     pub(crate) patterns_are_replaceable: bool,
     /// Whether a node reads `-name` in the list ([`Place::List`]) as a name, and not as an
     /// exclusion.

@@ -61,8 +61,8 @@ impl Rolegate {
         Ok(rolegate)
     }
 
-    /// Starts it again with the same arguments after it has ended, and waits until it is ready. Its
-    /// address stays the same only on a Unix socket.
+    /// Starts it again with the same arguments after it has ended, and waits until it is ready. An
+    /// address that was given as [`ANY_PORT`] then has another port.
     pub async fn restart(&mut self) -> Result<(), Failed> {
         self.process.restart()?;
         self.ready().await

@@ -134,7 +134,8 @@ fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     roles.collect()
 }
 
-/// The roles that a caller has by its name, its groups or its token, without regard to its actor.
+/// The roles that a caller has directly: `anyone`, `authenticated` if it has credentials, and those
+/// of its token or of grants to its name or groups. Its actor has no influence.
 pub(crate) fn given_roles<'p>(policy: &'p Policy, subject: Option<&Subject>) -> Vec<GivenRole<'p>> {
     let mut roles: Vec<GivenRole<'p>> = Vec::new();
     roles.extend(policy.role(ANYONE).map(|role| (role, None)));

@@ -197,9 +197,9 @@ impl Display for MatchingRule {
     }
 }
 
-/// An attribute in words. An attribute with a pattern and names counts for a caller who needs it
-/// only if the pattern matches all the names. An attribute that excludes a caller (`is_needed` is
-/// false) already counts if the pattern matches one of them.
+/// An attribute in words. It may have a pattern and names. If a caller needs the attribute, the
+/// pattern must match all the names. If the attribute excludes callers (`is_needed` is false), a
+/// match with one of the names is enough.
 fn describe(attribute: &Attribute, is_needed: bool) -> String {
     match attribute {
         Attribute::Role(name) => format!("the role `{name}`"),

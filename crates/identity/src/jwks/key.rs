@@ -22,8 +22,8 @@ const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
 /// The points of edwards25519 whose order divides eight. Each is here as the encoding of its y
 /// coordinate in a key, in hexadecimal, with the sign bit of x cleared. A key of zeros is such a
-/// point. The values are 0, 1, -1 and the two of order eight. The last two are the second encodings
-/// of 0 and 1, with the prime added.
+/// point. The first five entries are 0, 1, -1 and the two values of order eight. The last two
+/// entries are the second encodings of 0 and 1, with the prime added.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",

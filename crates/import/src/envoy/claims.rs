@@ -28,19 +28,20 @@ pub(crate) fn listed(key: &str, matcher: &View<'_>) -> Option<String> {
     }
 }
 
-/// The condition that a claim matches, and the requests for which it cannot be computed.
-pub(crate) fn condition(value: &View<'_>, claim: &[&str]) -> Result<(When, Option<Doubt>), Expr> {
+/// The condition that a claim meets the matcher, and the requests for which this condition cannot
+/// be computed.
+pub(crate) fn condition(matcher: &View<'_>, claim: &[&str]) -> Result<(When, Option<Doubt>), Expr> {
     let names = claim;
     let claim = when::claim(claim);
     let mut depends_on_type = names.len() > 1;
-    let test = test(value, &claim.value, 0, &mut depends_on_type)?;
+    let test = test(matcher, &claim.value, 0, &mut depends_on_type)?;
     let when = When::all([claim.is_there].into_iter().chain(test));
     let message = format!(
         "a token whose claim `{}` has another type than the condition expects is denied where \
          the condition decides",
         names.join(".")
     );
-    let note = value.note(Effect::Unusual, message);
+    let note = matcher.note(Effect::Unusual, message);
     Ok((when, depends_on_type.then_some(Doubt { note, only_negated: true })))
 }
 

@@ -36,7 +36,8 @@ fn deny_configured(
             continue;
         }
         for (name, config) in value.entries_as_written() {
-            // Some versions of Envoy also look for the name of the extension.
+            // The key is the name of a filter. Some versions of Envoy also accept the name of the
+            // filter's extension, which `names` may lack. So the type counts, too.
             if names.contains(&&*name) || super::has_type(&config, &super::IMPORTED) {
                 let message = "the configuration of a filter for a route is not imported: every \
                                request of the route is denied";

@@ -86,7 +86,7 @@ const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>> {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|curve| !curve.of.is_empty()).collect();
     let last = units::float(curves.iter().map(|curve| curve.of.len()).max()?).max(10.0);
-    let ends = curves
+    let extremes = curves
         .iter()
         .flat_map(|curve| [curve.of.min().max(1), curve.of.max().max(2)])
         .map(units::float);
@@ -95,7 +95,7 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
         label: "percentile, by 1/(1−p)".to_owned(),
         ends: (1.0, last),
         logarithmic: true,
-        ticks: marks.into_iter().filter(|(distance, _)| *distance <= last * 1.001).collect(),
+        ticks: marks.into_iter().filter(|(value, _)| *value <= last * 1.001).collect(),
     };
     let lines = curves.iter().map(|curve| Line {
         name: curve.name,
@@ -103,7 +103,7 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
         connected: true,
     });
     let lines = lines.collect();
-    let y = Axis::logarithmic("", ends, &units::duration);
+    let y = Axis::logarithmic("", extremes, &units::duration);
     Some(Chart { title, x, y, size: DEFAULT_SIZE, lines })
 }
 

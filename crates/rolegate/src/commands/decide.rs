@@ -46,6 +46,7 @@ pub(crate) fn run(args: &DecideArgs, output: &Output) -> Result<Exit, CommandErr
     let mut lines = Lines::new(io::stdin().lock());
     let mut answers = io::BufWriter::with_capacity(lines::BUFFER, io::stdout().lock());
     let mut invalid = LineNumbers::default();
+    // These include the URL of the inventory.
     let mut may_fetch = !compiled.key_urls().is_empty();
     while let Stop::Fetch =
         decide(&compiled.authorizer, &mut lines, &mut answers, (&mut invalid, may_fetch))?

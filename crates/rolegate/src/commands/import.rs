@@ -84,8 +84,8 @@ fn text(imported: &Imported) -> String {
     notes.map(|note| format!("# {note}\n")).collect::<String>() + &imported.policy
 }
 
-/// Writes new files and replaces none. If a file cannot be written, the files before it are removed
-/// again.
+/// Writes new files and replaces none. If a file cannot be written, every file that was created is
+/// removed again.
 fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), CommandError> {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let key_sets = key_sets.iter().map(|(name, key_set)| (folder.join(name), key_set.as_str()));

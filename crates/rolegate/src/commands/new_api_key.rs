@@ -73,7 +73,7 @@ fn in_braces(file: &Path) -> CommandError {
     ))
 }
 
-/// The white space before this place; `None` if something else is on the line before it.
+/// The spaces from the start of the line to this place; `None` if there is anything else.
 fn indentation(bytes: &[u8], at: &Place) -> Option<String> {
     let line = bytes.split(|byte| *byte == b'\n').nth((at.line as usize).checked_sub(1)?)?;
     let before = line.get(..(at.column as usize).checked_sub(1)?)?;

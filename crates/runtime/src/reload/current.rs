@@ -289,7 +289,8 @@ impl CurrentPolicy {
         }
     }
 
-    /// Ends a failure: the files or the bundle match the active policy again. `reason` is logged.
+    /// Ends a failure: the files or the bundle match the last good policy again, which becomes
+    /// active if it was not. `reason` is logged.
     pub(super) fn end_failure(&mut self, reason: &str) {
         if self.status.facts().policy.failing_since.is_none() || self.is_stopped {
             return;

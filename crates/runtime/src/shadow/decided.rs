@@ -33,8 +33,8 @@ pub(super) struct DecidedRequest {
     has_api_key: bool,
     /// Whether the candidate reads a certificate in the request, and no other credentials.
     has_certificate: bool,
-    /// The names in the client's certificate. The candidate may read it in another place than the
-    /// active policy.
+    /// The names in the client's certificate, from the place in the request where the candidate
+    /// reads it. The active policy may read another place.
     certificate: Option<Vec<String>>,
     received: UnixTime,
     reason: Option<Reason>,

@@ -152,7 +152,8 @@ impl Privileges {
             Unknown::Name(name) => self.patterns.finds_match(patterns, name),
             Unknown::Pattern(text) => self.patterns.finds_cover(patterns, text),
         };
-        is_granted_by_look_up || others.chain(rendered).any(|n| unknown.is_covered_by(n))
+        is_granted_by_look_up
+            || others.chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
     }
 }
 

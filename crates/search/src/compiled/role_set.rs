@@ -87,7 +87,8 @@ impl RoleSet {
         );
         let inventory = &privileges.inventory;
         set.restricted = inventory.with_parents(set.restricted_by_patterns(privileges));
-        // A role that hides anything also hides it of names that patterns may match differently.
+        // A role that hides anything also hides it of each name that patterns of the plugin may
+        // match differently from those of rolegate.
         if !set.is_unrestricted {
             set.restricted |= inventory.with_parents(privileges.special.astral_or_control.clone());
         }

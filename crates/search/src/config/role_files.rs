@@ -203,8 +203,8 @@ fn warn_of_circle(reader: &mut Reader, name: &str, members: &[Text<'_>], groups:
     reader.warning_help(member.at, Warning::CircularGroup, message, help);
 }
 
-/// A role, and whether it is meant for callers: it is neither built in nor marked as a role of an
-/// exported configuration.
+/// A role, and whether it is meant for callers: it is not built in, and not marked `static`,
+/// `reserved` or `hidden`. The roles that come with OpenSearch have these marks.
 fn role(
     reader: &mut Reader,
     key: &Key,

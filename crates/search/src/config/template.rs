@@ -140,7 +140,8 @@ impl Template {
                 None => variables.value(variable).unwrap_or_default(),
             };
             is_pattern |= value.contains(['*', '?']);
-            // Several values together may have a slash at both ends, or be another variable.
+            // The values of several variables together may have a slash at both ends. A `$` may
+            // begin a variable, which the plugin replaces, too.
             is_anything |= value.contains(['/', '$']);
         }
         match (is_anything, is_pattern) {

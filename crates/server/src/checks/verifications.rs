@@ -85,8 +85,9 @@ impl Verifications {
     /// reservation (`None`). So attackers in the same network cannot keep them out of the queue,
     /// which serves them first.
     ///
-    /// # Errors When the check would exceed the limit of its network or of all networks, or its
-    /// network would then use more than stays free.
+    /// # Errors
+    /// When the check would exceed the limit of its network or of all networks, or its network
+    /// would then use more than stays free.
     pub(crate) fn reserve(
         self: &Arc<Self>,
         verified_before: bool,

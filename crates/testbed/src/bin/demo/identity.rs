@@ -27,7 +27,7 @@ struct Sent {
     user: Option<&'static str>,
 }
 
-/// Shows it. Returns whether the application saw who it should see.
+/// Shows this part of the demo. Returns whether the application saw who it should see.
 pub(crate) async fn show(
     out: &mut impl Write,
     example: &Example,
@@ -35,7 +35,8 @@ pub(crate) async fn show(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let policy = signing(example, folder.path())?;
-    // The address of the module's admin pages, which nothing tells.
+    // The address of the module's admin pages. It is chosen here, because `rolegates` has the
+    // address of a rolegate beside the proxy only.
     let port = ReservedPort::new()?;
     let line: &'static str = format!("admin: \"{}\"", port.address()).leak();
     let stack = setup.start_with(&policy, &[line]).await?;
