@@ -45,6 +45,7 @@ pub use pattern::Pattern;
 pub use reduce::{KnownInputs, Outcomes, Reduced, VariableKind, reduce};
 pub use show::WithNames;
 pub use steps::MAX_STEPS;
+pub use token::is_name;
 pub use truth::{and, or};
 pub use value::{Constant, Value, claim_size};
 

@@ -7,6 +7,7 @@ use crate::Condition;
 use crate::expression::{
     Attribute, Comparison, Expression, Network, QuestionPart, TextTest, TimePart,
 };
+use crate::token::is_name;
 use crate::value::Constant;
 
 impl fmt::Display for Attribute {
@@ -30,8 +31,8 @@ impl fmt::Display for Attribute {
             Self::Issuer => f.write_str("issuer"),
             Self::Scheme => f.write_str("scheme"),
             Self::Claims => f.write_str("claims"),
-            Self::PathPlaceholder(name) => write!(f, "path.{name}"),
-            Self::HostPlaceholder(name) => write!(f, "host.{name}"),
+            Self::PathPlaceholder(name) => write_member(f, &"path", name),
+            Self::HostPlaceholder(name) => write_member(f, &"host", name),
             Self::Question(QuestionPart::ResourceProperties) => f.write_str("resource.properties"),
             Self::Question(QuestionPart::ActionProperties) => f.write_str("action.properties"),
             Self::Question(QuestionPart::Context) => f.write_str("context"),
@@ -144,13 +145,8 @@ impl fmt::Display for Shown<'_> {
             }
             Expression::IsPresent(attribute) => write!(f, "has({attribute})"),
             Expression::Item(level) => ItemName(self.depth.saturating_sub(1 + level)).fmt(f),
-            Expression::Member(object, name) if is_word(name) => {
-                write!(f, "{}.{name}", self.tight_operand(object))
-            }
-            Expression::Member(object, name) => {
-                write!(f, "{}[{}]", self.tight_operand(object), Constant::Text(name.clone()))
-            }
-            Expression::HasMember(object, name) if is_word(name) => {
+            Expression::Member(object, name) => write_member(f, &self.tight_operand(object), name),
+            Expression::HasMember(object, name) if is_name(name) => {
                 write!(f, "has({}.{name})", self.tight_operand(object))
             }
             Expression::HasMember(object, name) => {
@@ -276,7 +272,7 @@ impl fmt::Display for Operand<'_> {
             | Expression::IsPresent(Attribute::Header(_) | Attribute::Query(_)) => {
                 Precedence::Relation
             }
-            Expression::HasMember(_, name) if !is_word(name) => Precedence::Relation,
+            Expression::HasMember(_, name) if !is_name(name) => Precedence::Relation,
             _ => Precedence::Member,
         };
         if precedence < *minimum { write!(f, "({shown})") } else { shown.fmt(f) }
@@ -313,7 +309,15 @@ impl fmt::Display for TimePart {
     }
 }
 
-fn is_word(name: &str) -> bool {
-    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+/// `OBJECT.NAME`, or `OBJECT['NAME']` if the name cannot follow a dot.
+fn write_member(
+    f: &mut fmt::Formatter<'_>,
+    object: &dyn fmt::Display,
+    name: &Arc<str>,
+) -> fmt::Result {
+    if is_name(name) {
+        write!(f, "{object}.{name}")
+    } else {
+        write!(f, "{object}[{}]", Constant::Text(name.clone()))
+    }
 }

@@ -64,6 +64,13 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, ConditionError> {
     }
 }
 
+/// Whether this text is a name, which may follow a dot. Words such as `in` and `true` are not.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let first = Scanner { text, at: 0 }.next();
+    matches!(first, Ok(Token { kind: TokenKind::Name(name), .. }) if name == text)
+}
+
 struct Scanner<'t> {
     text: &'t str,
     at: usize,

@@ -142,22 +142,13 @@ pub(crate) struct Claim {
 pub(crate) fn claim(names: &[&str]) -> Claim {
     let (mut value, mut guards) = ("claims".to_owned(), Vec::new());
     for name in names {
-        let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let (member, guard) = if is_word {
+        let (member, guard) = if condition::is_name(name) {
             (format!("{value}.{name}"), format!("has({value}.{name})"))
         } else {
-            (format!("{value}[{}]", quoted(name)), format!("({} in {value})", quoted(name)))
-        };
-        // Reserved words of CEL, such as `in` and `true`, cannot be written after a dot.
-        let guard = When::HasClaim(guard);
-        let (member, guard) = if guard.check().is_ok() {
-            (member, guard)
-        } else {
             let name = quoted(name);
-            (format!("{value}[{name}]"), When::HasClaim(format!("({name} in {value})")))
+            (format!("{value}[{name}]"), format!("({name} in {value})"))
         };
-        guards.push(guard);
+        guards.push(When::HasClaim(guard));
         value = member;
     }
     Claim { value, is_there: When::all(guards) }
@@ -182,6 +173,7 @@ mod tests {
             (claim(&["a"]).is_there.negated(), "!has(claims.a)"),
             (claim(&["a/b", "c"]).is_there, "('a/b' in claims) && has(claims['a/b'].c)"),
             (claim(&["in"]).is_there.negated(), "!('in' in claims)"),
+            (claim(&["for", "_a"]).is_there, "('for' in claims) && has(claims['for']._a)"),
         ] {
             assert_eq!(when.to_string(), text);
         }
