@@ -502,9 +502,14 @@ impl<'a> Evaluation<'_, 'a> {
         Ok(places.iter().filter(|(placeholder, _)| placeholder == name).all(|(_, place)| {
             let value = if is_path { segment(request, *place) } else { label(request, *place) };
             matches!((value, claim), (Ok(Value::Text(value)), Ok(Value::Text(claim)))
-                if value == *claim && !matches!(&**claim, "" | "." | ".."))
+                if value == *claim && may_be_claim(&value))
         }))
     }
+}
+
+/// Whether the value of a placeholder may be that of a claim.
+pub(crate) fn may_be_claim(value: &str) -> bool {
+    !matches!(value, "" | "." | "..")
 }
 
 /// The number of header lines that a look-up reads in one step.

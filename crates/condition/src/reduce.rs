@@ -1,9 +1,9 @@
 //! Simplifies a condition of which only some variables are known.
 
-use crate::evaluate::{Inputs, evaluate};
+use crate::evaluate::{Inputs, evaluate, may_be_claim};
 use crate::expression::{Attribute, Comparison, Expression};
 use crate::fault::Fault;
-use crate::value::Value;
+use crate::value::{Constant, Value};
 
 /// The variables that are known.
 #[derive(Clone, Copy, Default)]
@@ -153,17 +153,16 @@ pub fn reduce(condition: &Expression, known: &KnownInputs<'_>) -> Reduced {
 /// Reduces a condition that is not `!`, `&&`, `||` or `? :`. Its result is certain only if all its
 /// variables are known.
 fn reduce_whole(condition: &Expression, known: &KnownInputs<'_>) -> Reduced {
-    let are_known = condition.attributes().into_iter().all(|attribute| known.has(attribute));
-    let outcomes = match evaluate(condition, &known.inputs) {
+    let mut placed = condition.clone();
+    known.replace_placeholders(&mut placed);
+    let are_known = placed.attributes().into_iter().all(|attribute| known.has(attribute));
+    let outcomes = match evaluate(&placed, &known.inputs) {
         Err(Fault::Unknown) => Outcomes::ANY,
         _ if !are_known => Outcomes::ANY,
         Ok(Value::Bool(truth)) => Outcomes::certain(Some(truth)),
         Ok(_) | Err(_) => Outcomes::certain(None),
     };
-    let mut expression = condition.clone();
-    if outcomes == Outcomes::ANY {
-        known.replace_placeholders(&mut expression);
-    }
+    let expression = if outcomes == Outcomes::ANY { placed } else { condition.clone() };
     Reduced { expression, outcomes }
 }
 
@@ -181,17 +180,20 @@ impl KnownInputs<'_> {
         match expression {
             Expression::Attribute(attribute) if attribute.is_placeholder() => {
                 if let Some(value) = self.placeholder(attribute) {
-                    *expression = value;
+                    *expression = Expression::Constant(value);
                 }
             }
             // Without the claim, this expression is false and not an error. So it becomes
             // `has(claim) && claim == value`. For a claim in another claim, `has` itself may be an
             // error, so the expression stays as it is.
             Expression::IsClaim(attribute, claim) => {
-                if let Expression::Member(claims, name) = &**claim
+                let Some(Constant::Text(value)) = self.placeholder(attribute) else { return };
+                if !may_be_claim(&value) {
+                    *expression = Expression::Constant(Constant::Bool(false));
+                } else if let Expression::Member(claims, name) = &**claim
                     && matches!(**claims, Expression::Attribute(_))
-                    && let Some(value) = self.placeholder(attribute)
                 {
+                    let value = Expression::Constant(Constant::Text(value));
                     let is_there = Expression::HasMember(claims.clone(), name.clone());
                     let equals =
                         Expression::Compare(Comparison::Equal, claim.clone(), value.into());
@@ -206,17 +208,14 @@ impl KnownInputs<'_> {
         }
     }
 
-    fn placeholder(&self, attribute: &Attribute) -> Option<Expression> {
+    fn placeholder(&self, attribute: &Attribute) -> Option<Constant> {
         let is_known = self.has(attribute);
         let value = evaluate_variable(attribute, &self.inputs).ok()?;
-        is_known.then_some(Expression::Constant(value))
+        is_known.then_some(value)
     }
 }
 
-fn evaluate_variable(
-    variable: &Attribute,
-    inputs: &Inputs<'_>,
-) -> Result<crate::value::Constant, Fault> {
+fn evaluate_variable(variable: &Attribute, inputs: &Inputs<'_>) -> Result<Constant, Fault> {
     let variable = Expression::Attribute(variable.clone());
     evaluate(&variable, inputs).map(|value| value.to_constant())
 }
@@ -247,7 +246,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{CallerInputs, Condition, NamedConditions, RequestInputs, holds};
+    use crate::{
+        CallerClaims, CallerInputs, Condition, NamedConditions, Placeholders, RequestInputs, holds,
+    };
 
     fn expression(text: &str) -> Arc<Expression> {
         let parsed = Condition::parse(&text.into(), &NamedConditions::default());
@@ -308,6 +309,37 @@ mod tests {
                         assert_eq!(holds(&reduced.expression, &inputs), truth, "{text}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_placeholder_of_a_claim_keeps_its_meaning() {
+        let claim = Expression::Member(Expression::Attribute(Attribute::Claims).into(), "t".into());
+        let condition = Expression::IsClaim(Attribute::PathPlaceholder("t".into()), claim.into());
+        let in_path = [("t".into(), 0)];
+        for (segment, left) in [
+            ("a", "has(claims.t) && claims.t == 'a'"),
+            ("...", "has(claims.t) && claims.t == '...'"),
+            ("", "{t} is the segment of the path"),
+            (".", "{t} is the segment of the path"),
+            ("..", "{t} is the segment of the path"),
+        ] {
+            let path = format!("/{segment}");
+            let request = RequestInputs { path: path.as_bytes(), ..RequestInputs::default() };
+            let placeholders = Placeholders { path: &in_path, host: &[] };
+            let inputs = Inputs { request, placeholders, ..Inputs::default() };
+            let reduced = reduce(&condition, &KnownInputs { inputs, unknown: &[] });
+            assert_eq!(reduced.expression.to_string(), left, "{path}");
+            for claim in [segment, "b"] {
+                let claims = serde_json::json!({ "t": claim });
+                let claims = CallerClaims::Known(claims.as_object().unwrap());
+                let caller = CallerInputs { claims, ..CallerInputs::default() };
+                let inputs = Inputs { caller: Some(&caller), ..inputs };
+                let truth = holds(&condition, &inputs);
+                let outcomes = Outcomes::certain(truth);
+                assert_eq!(outcomes.union(reduced.outcomes), reduced.outcomes, "{path} {claim}");
+                assert_eq!(holds(&reduced.expression, &inputs), truth, "{path} {claim}");
             }
         }
     }
