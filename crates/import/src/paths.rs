@@ -59,10 +59,7 @@ impl PathSet {
 
     /// The paths that match if case is ignored.
     fn without_case(mut self) -> Self {
-        let under = match self.difference {
-            None => self.patterns.clone().unwrap_or_default(),
-            Some(difference) => difference.under,
-        };
+        let with_case = self.patterns.clone();
         let has_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_alphabetic());
         for segment in self.patterns.iter_mut().flatten().flat_map(|path| &mut path.segments) {
             match segment {
@@ -73,6 +70,13 @@ impl PathSet {
                 _ => {}
             }
         }
+        if self.patterns == with_case {
+            return self;
+        }
+        let under = match self.difference {
+            None => with_case.unwrap_or_default(),
+            Some(difference) => difference.under,
+        };
         let message = "rolegate compares paths case-sensitively";
         self.difference = Some(Difference { under, is_acceptable: false, message });
         self

@@ -128,6 +128,36 @@ route_config:
     assert_eq!(with("yes"), with("true"));
 }
 
+#[test]
+fn a_path_without_letters_has_no_case_to_ignore() {
+    for prefix in ["", "/", "/1/", "/1.2"] {
+        let [ignored, not_ignored] = [("true", "false"), ("false", "true")].map(
+            |(ignore_case, case_sensitive)| {
+                let original = format!(
+                    "http_filters:
+  - name: rbac
+    typed_config:
+      '@type': type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC
+      rules:
+        policies:
+          one:
+            permissions: [{{ url_path: {{ path: {{ prefix: '{prefix}', ignore_case: {ignore_case} }} }} }}]
+            principals: [{{ any: true }}]
+route_config:
+  virtual_hosts:
+    - routes:
+        - match: {{ prefix: '{prefix}', case_sensitive: {case_sensitive} }}
+          typed_per_filter_config: {{ rbac: {{}} }}
+"
+                );
+                imported("", &original).unwrap()
+            },
+        );
+        assert_eq!(ignored.policy, not_ignored.policy, "{prefix}");
+        assert_eq!(ignored.notes, not_ignored.notes, "{prefix}");
+    }
+}
+
 /// Istio reads the annotation with `strconv.ParseBool` of Go, and takes what that does not know for
 /// false.
 #[test]
