@@ -90,7 +90,8 @@ type SharedCallback = Arc<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 pub type HashResult = Result<VerificationResult, NotHashed>;
 
 /// Called once: on a hashing thread, or, if the queue is full or no thread can be started, on a
-/// thread that calls [`Hashing::submit_with`]. Dropped without a call when the threads end first.
+/// thread that calls [`Hashing::submit_with`]. Dropped without a call if its verification is still
+/// queued when the [`Hashing`] is dropped.
 pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 
 /// The registration of a waiter. Dropping it stops waiting.
@@ -282,7 +283,8 @@ impl Drop for Registration {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
+        // Dropped without the lock: callbacks may take it.
+        let _queued = self.shared.lock().end();
         self.shared.wake.notify_all();
     }
 }
@@ -328,6 +330,12 @@ impl Shared {
 }
 
 impl State {
+    /// Ends the threads, and returns the verifications that they leave.
+    fn end(&mut self) -> Vec<Entry<Job>> {
+        self.ended = true;
+        self.queue.take_all()
+    }
+
     /// Counts a hash, and returns its waiters.
     fn finish(&mut self, key: u128, network: ClientNetwork, is_right: bool) -> Waiters {
         self.totals.done += 1;
@@ -368,12 +376,46 @@ impl fmt::Debug for Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use document::MapFiles;
+    use identity::{Authenticator, Credentials, FetchedKeys, Limits, LocalCache, NotAuthenticated};
+    use tokio::sync::oneshot::error::TryRecvError;
+
     use super::*;
+
+    /// A verification that is equal to no other, because each authenticator has its own secret.
+    fn verification() -> Verification {
+        let policy = "version: 1\nidentity: { basic: { users: { ann: { password: \
+                      \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n";
+        let files = MapFiles::new("policy.yaml", policy);
+        let identity = policy::load(&files, Path::new("policy.yaml")).unwrap().policy.identity;
+        let (keys, limits) = (FetchedKeys::new(), Limits::default());
+        let authenticator = Authenticator::<()>::compile(&identity, &keys, limits).unwrap().0;
+        let header = testbed::grpc::basic("ann:password");
+        let (credentials, now) = (Credentials::Authorization(header.as_bytes()), Duration::ZERO);
+        let mut cache = LocalCache::default();
+        let Err(NotAuthenticated::Pending(verification)) =
+            authenticator.authenticate(Some(credentials), None, now, &mut cache, |_| ())
+        else {
+            panic!("not pending")
+        };
+        verification
+    }
 
     #[test]
     fn the_default_does_not_take_ever_more_memory_with_more_cores() {
         let by_default = [1, 2, 3, 4, 16, 17, 64, 1024].map(|cores| threads_on(0, cores));
         assert_eq!(by_default, [1, 1, 1, 2, 8, 8, 8, 8]);
         assert_eq!([threads_on(1, 64), threads_on(32, 1)], [1, 32]);
+    }
+
+    #[test]
+    fn a_wait_for_threads_that_have_ended_fails() {
+        let hashing = Hashing::start(0, 1, Box::new(|_| true)).unwrap();
+        let mut wait = hashing.submit(verification(), ClientNetwork::default());
+        drop(hashing);
+        assert_eq!(wait.result.try_recv().err(), Some(TryRecvError::Closed));
     }
 }

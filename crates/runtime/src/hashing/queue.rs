@@ -13,6 +13,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::client_network::ClientNetwork;
@@ -74,6 +75,11 @@ impl<T> Queue<T> {
     pub(super) fn pop(&mut self, now: Instant) -> Option<Entry<T>> {
         let next = (0..self.entries.len()).min_by_key(|place| self.order(*place, now))?;
         Some(self.entries.remove(next))
+    }
+
+    /// Removes and returns all entries.
+    pub(super) fn take_all(&mut self) -> Vec<Entry<T>> {
+        mem::take(&mut self.entries)
     }
 
     pub(super) fn find(&mut self, matches: impl Fn(&T) -> bool) -> Option<&mut T> {
