@@ -302,9 +302,10 @@ fn common_part<T: Clone>(
     }
 }
 
-/// Why conditions of Envoy and of Istio cannot be expressed.
+/// Why conditions of Envoy and of Istio are not imported.
 pub(crate) mod reason {
-    pub(crate) const CERTIFICATE: &str = "rolegate does not see client certificates";
+    pub(crate) const CERTIFICATE: &str =
+        "conditions on client certificates are not imported (write them with `source.certificate`)";
     pub(crate) const FILTER_STATE: &str = "rolegate does not see filter state";
     pub(crate) const OTHER: &str = "this condition cannot be expressed";
     pub(crate) const SERVER_ADDRESS: &str =
