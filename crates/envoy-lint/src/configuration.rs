@@ -153,6 +153,9 @@ impl<'n> Configuration<'n> {
         for tls in self.downstream_tls.iter().filter(|_| self.authorizes()) {
             have_certificates |= transport::lint_clients(tls, &self.secrets, findings);
         }
+        for filter in self.proxies.iter().filter(|_| self.authorizes()) {
+            transport::lint_proxy_protocol(filter, findings);
+        }
         envoy_filter::lint(&self.envoy_filters, &routes, discovered, findings);
         for filter in self.authorizers().filter(|_| have_certificates) {
             authorizer::lint_certificate(filter, findings);

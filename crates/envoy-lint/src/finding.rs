@@ -41,8 +41,10 @@ finding_kinds! {
     ClearedRoute = Unsafe "cleared-route",
         "keep the route (`clear_route_cache: false`, `match_incoming_request_route`, \
          `route_cache_action: RETAIN`)";
-    /// Clients choose their address by `x-forwarded-for`, unless a proxy in front sets it.
-    ClientAddress = Note "client-address", "`use_remote_address: true`":
+    /// Clients choose their address by `x-forwarded-for` or a `PROXY` line, unless a proxy in front
+    /// sets it.
+    ClientAddress = Note "client-address",
+        "`use_remote_address: true`, no `allow_requests_without_proxy_protocol`":
         "the address of the client is the one in `x-forwarded-for`, which clients choose \
          unless a trusted proxy in front of Envoy sets it"
         => "use_remote_address: true";

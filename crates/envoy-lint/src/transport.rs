@@ -211,6 +211,16 @@ pub(crate) fn lint_clients<'n>(
     verifies || unseen.is_some()
 }
 
+/// Reports a listener filter that reads a `PROXY` line and does not require it.
+pub(crate) fn lint_proxy_protocol(filter: &View<'_>, findings: &mut Findings) {
+    let message = "a client that connects without a proxy may begin with a `PROXY` line, and so \
+                   choose its address";
+    let fix = "allow_requests_without_proxy_protocol: false; and let only the proxy connect";
+    let setting = "allow_requests_without_proxy_protocol";
+    let fields = fields_of(&get_or_self(filter, "typed_config"));
+    findings.add_if_on(&fields, setting, Kind::ClientAddress, message, fix);
+}
+
 /// Whether any of these contexts has any of these fields.
 fn has_any(contexts: &[View<'_>], keys: &[&str]) -> bool {
     contexts.iter().any(|context| keys.iter().any(|key| !context.list(key).is_empty()))
