@@ -298,14 +298,14 @@ impl Shared {
     fn work(&self, mut verify: impl FnMut(Verification) -> HashResult) {
         while let Some((verification, network)) = self.next_verification() {
             let key = verification.job_key();
-            let mut is_right = false;
+            let mut is_wrong = false;
             let result = catch("verifying credentials", || {
                 let result = verify(verification)?;
-                is_right = (self.cache_result)(&result);
+                is_wrong = !(self.cache_result)(&result);
                 Ok(result)
             });
             let result = result.unwrap_or(Err(NotHashed::Failed));
-            let waiters = self.lock().finish(key, network, is_right);
+            let waiters = self.lock().finish(key, network, is_wrong);
             // Without the lock: callbacks may take it. A panic in them must not end the thread.
             let _ = catch("answering after a hash", || answer(waiters, &result));
         }
@@ -337,10 +337,10 @@ impl State {
     }
 
     /// Counts a hash, and returns its waiters.
-    fn finish(&mut self, key: u128, network: ClientNetwork, is_right: bool) -> Waiters {
+    fn finish(&mut self, key: u128, network: ClientNetwork, is_wrong: bool) -> Waiters {
         self.totals.done += 1;
-        if is_right {
-            // Right credentials do not count against their network. All other attempts do.
+        if !is_wrong {
+            // Only wrong credentials count against their network.
             self.queue.forgive_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
@@ -409,6 +409,33 @@ mod tests {
         let by_default = [1, 2, 3, 4, 16, 17, 64, 1024].map(|cores| threads_on(0, cores));
         assert_eq!(by_default, [1, 1, 1, 2, 8, 8, 8, 8]);
         assert_eq!([threads_on(1, 64), threads_on(32, 1)], [1, 32]);
+    }
+
+    fn submit(pool: &Pool, network: u32) -> Registration {
+        pool.submit_with(verification(), ClientNetwork::numbered(network), Box::new(|_| {}))
+    }
+
+    /// After an attempt of network 1, network 2 is first only if the attempt counts: otherwise the
+    /// newest verification is.
+    #[test]
+    fn only_wrong_credentials_count_against_a_network() {
+        let cases: [(&str, fn(Verification) -> HashResult, bool, u32); 4] = [
+            ("right", |verification| Ok(verification.run()), true, 1),
+            ("wrong", |verification| Ok(verification.run()), false, 2),
+            ("no answer", |_| Err(NotHashed::Unavailable), false, 1),
+            ("panic", |_| panic!("on purpose"), false, 1),
+        ];
+        for (result, verify, is_right, network) in cases {
+            let pool = Pool::new(2, Arc::new(move |_: &VerificationResult| is_right));
+            let _attempt = submit(&pool, 1);
+            pool.shared.work(|verification| {
+                pool.shared.lock().ended = true;
+                verify(verification)
+            });
+            let _waiting = [2, 1].map(|network| submit(&pool, network));
+            let next = pool.shared.lock().queue.pop(Instant::now()).unwrap();
+            assert_eq!(next.network, ClientNetwork::numbered(network), "{result}");
+        }
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub(super) struct Entry<T> {
     pub(super) item: T,
 }
 
-/// The number of recent attempts of each network that failed, or whose result is not known yet.
+/// The number of recent attempts of each network whose credentials were wrong, or were not verified
+/// yet.
 #[derive(Debug, Default)]
 struct Attempts(HashMap<ClientNetwork, Count>);
 
@@ -90,7 +91,7 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !matches(&entry.item));
     }
 
-    /// Subtracts an attempt of a network whose password was right.
+    /// Subtracts an attempt of a network. Its password was right, or could not be verified.
     pub(super) fn forgive_attempt(&mut self, network: ClientNetwork, now: Instant) {
         self.attempts.add(network, -1.0, now);
     }
