@@ -60,6 +60,17 @@ pub(super) struct CurrentPolicy {
     is_stopped: bool,
 }
 
+/// A load that is running. Dropping it ends the load, also after a panic.
+struct Reading<'p>(&'p SharedPolicy);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut current = self.0.lock();
+        current.reading_since = None;
+        current.status.update(|facts| facts.policy.hangs = false);
+    }
+}
+
 impl SharedPolicy {
     pub(super) fn new(
         file: PathBuf,
@@ -95,16 +106,14 @@ impl SharedPolicy {
     /// Runs a load, and records its start: reading files may hang.
     pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> T {
         self.lock().reading_since = Some(Instant::now());
-        let result = read();
-        self.lock().end_reading();
-        result
+        let _reading = Reading(self);
+        read()
     }
 
     /// Reports a panic of the thread `policy-load`, which loads the policy, or of the thread
     /// `policy`, which takes fetched keys. The thread goes on after `pause`.
     pub(super) fn report_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
-        current.end_reading();
         current.must_load = true;
         current.status.update(|facts| facts.policy.count_failure(Instant::now()));
         let (file, active) = (current.file.display(), current.status.active_policy_text());
@@ -159,11 +168,6 @@ impl CurrentPolicy {
         self.status.update(|facts| facts.policy.hangs = true);
         let text = "reading the files has not finished: does their file system answer?";
         self.report_failure(&[Problem::error(Place::start_of(&self.file), text)], since);
-    }
-
-    fn end_reading(&mut self) {
-        self.reading_since = None;
-        self.status.update(|facts| facts.policy.hangs = false);
     }
 
     /// Activates a policy that was compiled with the keys `compiled_with`, or keeps the last good

@@ -224,6 +224,25 @@ fn keys_whose_use_panics_are_taken_the_next_time() {
     assert!(active.rules().authenticator().kids(&url).contains("one"));
 }
 
+/// The load still runs: the other thread has panicked.
+#[test]
+fn a_panic_while_fetched_keys_are_taken_ends_no_hang() {
+    let loaded = Loaded::start(OnStale::Keep, |reloader| {
+        reloader.current.lock().max_read_time = Duration::from_secs(2);
+        panics_at("policy active with other keys", reloader)
+    });
+    loaded.hang();
+    let (send, outcome) = oneshot::channel();
+    let url = KeyUrl::from("https://issuer.example/keys");
+    loaded.policies.keys.send(KeyEvent::Keys(url, KEYS.into(), send)).unwrap();
+    assert!(outcome.blocking_recv().is_err(), "it panics");
+    loaded.until("reported", |loaded| loaded.status.facts().policy.failures == 2);
+    assert!(loaded.status.facts().policy.hangs);
+    loaded.answer();
+    loaded.until("active", Loaded::is_fresh);
+    assert!(!loaded.status.facts().policy.hangs);
+}
+
 #[test]
 fn a_bundle_whose_use_panics_is_not_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
