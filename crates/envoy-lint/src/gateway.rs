@@ -177,7 +177,8 @@ fn lint_replacement<'n>(
                 open.name()
             );
             findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
-        } else if rank(open_target) > rank(target) && may_be_in(open_target, target, open, objects)
+        } else if rank(open_target) > rank(target)
+            && may_be_in((open_target, open), (target, policy), objects)
         {
             if open.view.get("spec/merge_type").is_some() {
                 lint_early_extensions(open, findings);
@@ -205,26 +206,37 @@ fn rank(target: &View<'_>) -> (u8, bool) {
     (kind, target.get("section_name").is_some())
 }
 
-/// Whether the target `part` of this policy may be a part of the target `whole`, such as a route of
-/// a `Gateway`. True if the file cannot tell, for example because the route is not in it.
+/// Whether the target `part` of a policy may be a part of the target `whole` of another, such as a
+/// route of a `Gateway`. True if the file cannot tell, for example because the route is not in it.
 fn may_be_in<'n>(
-    part: &View<'n>,
-    whole: &View<'n>,
-    policy: &Policy<'n>,
+    (part, policy): (&View<'n>, &Policy<'n>),
+    (whole, whole_policy): (&View<'n>, &Policy<'n>),
     objects: &[View<'n>],
 ) -> bool {
     let (Some(name), Some(whole_name)) = (part.text_of("name"), whole.text_of("name")) else {
         return true;
     };
+    let namespace = whole_policy.view.text_of(NAMESPACE);
     if part.text_of("kind") == whole.text_of("kind") {
-        return name == whole_name;
+        return name == whole_name && may_be_equal(policy.view.text_of(NAMESPACE), namespace);
     }
-    let Some(route) = objects.iter().find(|object| policy.refers_to(part, object)) else {
+    let Some(object) = objects.iter().find(|object| policy.refers_to(part, object)) else {
         return true;
     };
-    route.get("spec").is_none()
-        || route.list("spec/parent_refs").iter().any(|parent| {
+    // A `ListenerSet` has a single parent.
+    let parents = [object.list("spec/parent_refs"), object.list("spec/parent_ref")].concat();
+    object.get("spec").is_none()
+        || parents.iter().any(|parent| {
+            let parent_namespace = parent.text_of("namespace").or(object.text_of(NAMESPACE));
             parent.text_of("kind").unwrap_or("Gateway") != "Gateway"
                 || parent.text_of("name") == Some(whole_name)
+                    && may_be_equal(parent_namespace, namespace)
         })
+}
+
+const NAMESPACE: &str = "metadata/namespace";
+
+/// Whether two namespaces may be equal. `None` is not known: whoever applies the file chooses it.
+fn may_be_equal(a: Option<&str>, b: Option<&str>) -> bool {
+    a.zip(b).is_none_or(|(a, b)| a == b)
 }

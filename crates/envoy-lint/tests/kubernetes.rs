@@ -20,6 +20,10 @@ fn object(kind: &str, name: &str, spec: &str) -> String {
     format!("kind: {kind}\nmetadata: {{ name: {name} }}\nspec: {{ {spec} }}\n")
 }
 
+fn in_namespace(namespace: &str, object: &str) -> String {
+    object.replacen("metadata: { ", &format!("metadata: {{ namespace: {namespace}, "), 1)
+}
+
 fn to(kind: &str, name: &str) -> String {
     format!("targetRefs: [{{ kind: {kind}, name: {name} }}]")
 }
@@ -32,12 +36,16 @@ fn a_policy_for_a_part_takes_the_place_of_one_for_the_whole() {
         let route = to("HTTPRoute", "r");
         let of_other_gateway = object("HTTPRoute", "r", "parentRefs: [{ name: h }]");
         let of_gateway = object("HTTPRoute", "r", "parentRefs: [{ name: g }]");
+        let set = to("ListenerSet", "l");
         let listener = "targetRefs: [{ kind: Gateway, name: g, sectionName: s }]";
         for (others, expected) in [
             (vec![], false),
             (vec![other(&route)], true),
             (vec![other(&route), of_gateway], true),
             (vec![other(&route), of_other_gateway], false),
+            (vec![other(&set)], true),
+            (vec![other(&set), object("ListenerSet", "l", "parentRef: { name: g }")], true),
+            (vec![other(&set), object("ListenerSet", "l", "parentRef: { name: h }")], false),
             (vec![other(&format!("{route}, mergeType: StrategicMerge"))], false),
             (vec![other(&format!("{route}, {authorizer}"))], false),
             (vec![other(listener)], true),
@@ -50,6 +58,33 @@ fn a_policy_for_a_part_takes_the_place_of_one_for_the_whole() {
             let kinds = found(&documents);
             assert_eq!(kinds, vec![Kind::UnenforcedPolicy; usize::from(expected)], "{documents:?}");
         }
+    }
+}
+
+/// Where a namespace is not written, it may be any.
+#[test]
+fn a_part_of_a_gateway_is_in_the_namespace_that_is_written() {
+    let gateway = object("SecurityPolicy", "a", &format!("{}, {ROLEGATE}", to("Gateway", "g")));
+    let here = in_namespace("m", &gateway);
+    let listener =
+        object("SecurityPolicy", "b", "targetRefs: [{ kind: Gateway, name: g, sectionName: s }]");
+    let of_route = object("SecurityPolicy", "b", &to("HTTPRoute", "r"));
+    let route = object("HTTPRoute", "r", "parentRefs: [{ name: g }]");
+    let across = object("HTTPRoute", "r", "parentRefs: [{ name: g, namespace: m }]");
+    let elsewhere = in_namespace("n", &of_route);
+    for (documents, expected) in [
+        (vec![here.clone(), in_namespace("m", &listener)], true),
+        (vec![here.clone(), in_namespace("n", &listener)], false),
+        (vec![here.clone(), listener.clone()], true),
+        (vec![gateway.clone(), in_namespace("n", &listener)], true),
+        (vec![here.clone(), in_namespace("m", &of_route), in_namespace("m", &route)], true),
+        (vec![here.clone(), elsewhere.clone(), in_namespace("n", &route)], false),
+        (vec![here.clone(), elsewhere.clone(), in_namespace("n", &across)], true),
+        (vec![gateway, elsewhere, in_namespace("n", &route)], true),
+        (vec![here, of_route, route], true),
+    ] {
+        let kinds = found(&documents);
+        assert_eq!(kinds, vec![Kind::UnenforcedPolicy; usize::from(expected)], "{documents:?}");
     }
 }
 
