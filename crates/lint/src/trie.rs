@@ -2,6 +2,7 @@
 
 use document::{Problem, Warning};
 use foldhash::{HashMap, HashMapExt};
+use policy::canonical;
 use policy::ids::{IdVec, id_types};
 use policy::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use policy::pattern::{Pattern, Segment};
@@ -133,23 +134,25 @@ impl<'p> Trie<'p> {
     /// Warns of sibling segments that differ only in case.
     pub(crate) fn case_variants(&self, warnings: &mut Warnings) {
         for node in &self.nodes {
+            // A triplet of a character that is not ASCII has an upper-case digit: `%C3%A4`.
             let mut literals = node.literals.iter();
             if !literals.any(|(text, _)| text.contains(|c: char| c.is_ascii_uppercase())) {
                 continue;
             }
-            let mut first_by_lowercase: HashMap<String, (&str, NodeId)> = HashMap::new();
+            let mut first_by_lowercase: HashMap<String, (String, NodeId)> = HashMap::new();
             for (literal, child) in &node.literals {
-                let (first, first_child) =
-                    *first_by_lowercase.entry(literal.to_lowercase()).or_insert((literal, *child));
-                if first_child == *child {
+                let text = canonical::readable(literal);
+                let (first, first_child) = first_by_lowercase
+                    .entry(text.to_lowercase())
+                    .or_insert_with(|| (text.clone(), *child));
+                if *first_child == *child {
                     continue;
                 }
-                if let [Some(rule), Some(first_rule)] = [*child, first_child]
+                if let [Some(rule), Some(first_rule)] = [*child, *first_child]
                     .map(|node| self.node(node).added_for.map(|id| self.rules.at(id).rule))
                 {
-                    let message = format!(
-                        "`{literal}` differs from `{first}` only in case: they are two paths"
-                    );
+                    let message =
+                        format!("`{text}` differs from `{first}` only in case: they are two paths");
                     let problem = Problem::warning(rule.at.clone(), Warning::CaseVariant, message)
                         .help(format!("write `{first}` if the same is meant"))
                         .related(first_rule.at.clone(), format!("`{first}` is here"));

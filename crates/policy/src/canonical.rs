@@ -17,7 +17,7 @@ mod shape;
 mod tests;
 
 pub use buffers::Buffers;
-pub use encoding::{decoded, segment_is_name};
+pub use encoding::{decoded, readable, segment_is_name};
 pub use error::PathError;
 pub use host::{HostError, host};
 

@@ -30,6 +30,14 @@ pub fn decoded(segment: &[u8]) -> Vec<u8> {
     decoded
 }
 
+/// A segment of a canonical path in which characters that are not ASCII are decoded.
+#[must_use]
+pub fn readable(segment: &str) -> String {
+    let mut decoded = Vec::new();
+    decode_where(segment.as_bytes(), |byte| !byte.is_ascii(), &mut decoded);
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
 /// Whether the text is normalised: no unreserved character is encoded, and every triplet has
 /// upper-case digits.
 ///
