@@ -267,7 +267,8 @@ fn client_chosen(policy: &Policy, when: &Condition, at: &Place, warnings: &mut W
     {
         let message = format!("every client can make `{when}` true");
         let problem = Problem::warning(at.clone(), Warning::ClientChosen, message);
-        let help = "read a header that Envoy sets, or use this only where nothing needs protection";
+        let help = "also read what no client can choose; or accept this where Envoy replaces what \
+                    clients send, or nothing needs protection";
         warnings.push(problem.help(help));
     }
 }
