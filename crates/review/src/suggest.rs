@@ -106,7 +106,8 @@ impl Usage {
         self.unnameable_methods
     }
 
-    /// How many different requests there are.
+    /// How many different requests are kept, for each user. An allowed path counts once for each of
+    /// its interpretations. A request that was both allowed and denied counts twice.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.count

@@ -134,6 +134,18 @@ fn an_id_of_which_there_are_few_is_no_placeholder() {
     assert_eq!(paths(&three), ["/tenants/{id}/invoices/{id}"]);
 }
 
+#[test]
+fn each_interpretation_of_an_allowed_path_counts() {
+    for (requests, count) in [
+        (&[("a", true, "GET /a"), ("a", true, "GET /a"), ("b", true, "GET /a")][..], 2),
+        (&[("a", true, "GET /a"), ("a", false, "GET /a")], 2),
+        (&[("a", true, "GET /a;b")], 2),
+        (&[("a", true, "GET /a"), ("a", false, "GET /a;b")], 2),
+    ] {
+        assert_eq!(usage(requests).len(), count, "{requests:?}");
+    }
+}
+
 /// A client chooses the path: what it writes there must not become a rule for other paths.
 #[test]
 fn the_text_of_a_placeholder_in_a_request_is_not_one() {
