@@ -104,26 +104,25 @@ impl OpenConnection {
     /// The connection has a request, and will send this many bytes. If all connections together
     /// send too many, the oldest that are sending are evicted: the slow readers.
     pub(crate) fn set_busy(&self, bytes: usize) {
+        self.set(Some(bytes));
+    }
+
+    /// The connection waits for another request.
+    pub(crate) fn set_waiting(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, bytes: Option<usize>) {
         let mut table = self.connections.lock();
-        while table.bytes() + bytes > self.connections.bounds.bytes {
+        // A connection that is not in the table has been evicted.
+        let Some(connection) = table.open.remove(&self.number.load(Relaxed)) else { return };
+        while bytes.is_some_and(|bytes| table.bytes() + bytes > self.connections.bounds.bytes) {
             let mut sending =
                 table.open.iter().filter(|(_, connection)| connection.bytes.is_some());
             let Some(oldest) = sending.next().map(|(number, _)| *number) else { break };
             table.open.remove(&oldest);
         }
-        self.set(&mut table, Some(bytes));
-    }
-
-    /// The connection waits for another request.
-    pub(crate) fn set_waiting(&self) {
-        self.set(&mut self.connections.lock(), None);
-    }
-
-    fn set(&self, table: &mut Table, bytes: Option<usize>) {
-        // A connection that is not in the table has been evicted.
-        if let Some(connection) = table.open.remove(&self.number.load(Relaxed)) {
-            self.number.store(table.insert(Connection { bytes, ..connection }), Relaxed);
-        }
+        self.number.store(table.insert(Connection { bytes, ..connection }), Relaxed);
     }
 }
 
@@ -193,5 +192,16 @@ mod tests {
         assert!(is_open(&mut evicted));
         drop((open, larger));
         assert!(connections.lock().open.is_empty());
+    }
+
+    /// It may be evicted while its page is made.
+    #[test]
+    fn an_evicted_connection_evicts_no_other() {
+        let connections = Connections::new(Bounds { connections: 1, ..BOUNDS });
+        let (evicted, _) = connections.open();
+        let (sending, mut end) = connections.open();
+        sending.set_busy(4);
+        evicted.set_busy(BOUNDS.bytes);
+        assert!(is_open(&mut end));
     }
 }
