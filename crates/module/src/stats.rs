@@ -123,9 +123,9 @@ impl Stats {
     /// Sets the gauges from all policies in use, because a route may have another policy than its
     /// filter. A number is the sum over the policies, a time the earliest of theirs.
     ///
-    /// If another thread uses the facts of a policy, the gauges of facts stay as they are: that
-    /// thread may have a lower priority, and this worker must not wait for it. Returns whether all
-    /// gauges are set.
+    /// If another thread uses the facts or the hash queue of a policy, their gauges stay as they
+    /// are: that thread may have a lower priority, and this worker must not wait for it. Returns
+    /// whether all gauges are set.
     #[must_use]
     pub(crate) fn set_gauges<F: Filter>(
         &self,
@@ -147,14 +147,17 @@ impl Stats {
                 shadows.iter().map(|shadow| shadow.dropped()).sum(),
             );
         }
-        let queued = policies.iter().map(|policy| policy.hashing.totals().queued).sum();
-        stream.set_gauge(self.hash_queue, queued);
+        let queued: Option<u64> =
+            policies.iter().map(|policy| Some(policy.hashing.try_totals()?.queued)).sum();
+        if let Some(queued) = queued {
+            stream.set_gauge(self.hash_queue, queued);
+        }
         let facts =
             policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>();
         if let Some(facts) = &facts {
             self.set_facts(stream, facts);
         }
-        facts.is_some()
+        queued.is_some() && facts.is_some()
     }
 
     fn set_facts<F: Filter>(&self, stream: &Stream<'_, F>, facts: &[Facts]) {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::num::NonZero;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread;
 use std::time::Instant;
 
@@ -202,10 +202,16 @@ impl Hashing {
 
     /// The current counters.
     pub fn totals(&self) -> HashingTotals {
-        let state = self.passwords.shared.lock();
-        HashingTotals {
-            queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
-            ..state.totals
+        self.passwords.shared.lock().current_totals()
+    }
+
+    /// The current counters, for a thread that must not wait: `None` while another thread uses
+    /// them.
+    pub fn try_totals(&self) -> Option<HashingTotals> {
+        match self.passwords.shared.state.try_lock() {
+            Ok(state) => Some(state.current_totals()),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner().current_totals()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 }
@@ -330,6 +336,10 @@ impl Shared {
 }
 
 impl State {
+    fn current_totals(&self) -> HashingTotals {
+        HashingTotals { queued: u64::try_from(self.queue.len()).unwrap_or(u64::MAX), ..self.totals }
+    }
+
     /// Ends the threads, and returns the verifications that they leave.
     fn end(&mut self) -> Vec<Entry<Job>> {
         self.ended = true;
@@ -436,6 +446,15 @@ mod tests {
             let next = pool.shared.lock().queue.pop(Instant::now()).unwrap();
             assert_eq!(next.network, ClientNetwork::numbered(network), "{result}");
         }
+    }
+
+    #[test]
+    fn counters_are_not_waited_for_while_they_change() {
+        let hashing = Hashing::start(0, 1, Box::new(|_| true)).unwrap();
+        let changing = hashing.passwords.shared.lock();
+        assert!(hashing.try_totals().is_none());
+        drop(changing);
+        assert!(hashing.try_totals().is_some());
     }
 
     #[test]
