@@ -10,6 +10,34 @@ use crate::syntax::{Syntax, SyntaxKind};
 use crate::value::Constant;
 use crate::{ConditionError, VARIABLES};
 
+/// The functions, each with an example of a call.
+pub const FUNCTIONS: [(&str, &str); 24] = [
+    ("has", "has(claims.name)"),
+    ("size", "size(groups)"),
+    ("exists", "groups.exists(x, x == 'a')"),
+    ("all", "groups.all(x, x == 'a')"),
+    ("startsWith", "user.startsWith('a')"),
+    ("endsWith", "user.endsWith('a')"),
+    ("contains", "user.contains('a')"),
+    ("matches", "user.matches('^a')"),
+    ("lowerAscii", "user.lowerAscii()"),
+    ("timestamp", "timestamp('2026-01-31T00:00:00Z')"),
+    ("duration", "duration('1h')"),
+    ("getFullYear", "request.time.getFullYear()"),
+    ("getMonth", "request.time.getMonth()"),
+    ("getDate", "request.time.getDate()"),
+    ("getDayOfMonth", "request.time.getDayOfMonth()"),
+    ("getDayOfWeek", "request.time.getDayOfWeek()"),
+    ("getDayOfYear", "request.time.getDayOfYear()"),
+    ("getHours", "request.time.getHours('Europe/Berlin')"),
+    ("getMinutes", "request.time.getMinutes()"),
+    ("getSeconds", "request.time.getSeconds()"),
+    ("getMilliseconds", "request.time.getMilliseconds()"),
+    ("ip", "ip('192.0.2.7')"),
+    ("cidr", "cidr('10.0.0.0/8').containsIP(source.ip)"),
+    ("containsIP", "cidr('10.0.0.0/8').containsIP(source.ip)"),
+];
+
 impl Checker<'_> {
     pub(crate) fn check_call(
         &mut self,
@@ -286,33 +314,13 @@ fn time_part(name: &str) -> Option<TimePart> {
 }
 
 fn unknown_function(at: usize, is_method: bool, name: &str, arguments: usize) -> ConditionError {
-    const CALLS: [&str; 12] = [
-        "has(claims.name)",
-        "size(x)",
-        "x.startsWith('a')",
-        "x.endsWith('a')",
-        "x.contains('a')",
-        "x.matches('^a')",
-        "x.lowerAscii()",
-        "timestamp('2026-01-31T00:00:00Z')",
-        "duration('1h')",
-        "ip('192.0.2.7')",
-        "cidr('10.0.0.0/8').containsIP(source.ip)",
-        "list.exists(x, x == 'a')",
-    ];
-    let mut calls = CALLS.iter();
-    let known = calls.find(|call| {
-        call.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == name)
-    });
     let dot = if is_method { "." } else { "" };
-    match known {
-        Some(call) => {
-            let message = format!("`{dot}{name}()` is not called like this");
-            ConditionError::new(at, message, format!("write `{call}`"))
-        }
-        None => {
-            let message = format!("the function `{dot}{name}()` with {arguments} arguments");
-            ConditionError::unsupported(at, &message)
-        }
+    if let Some((_, call)) = FUNCTIONS.iter().find(|(function, _)| *function == name) {
+        let message = format!("`{dot}{name}()` is not called like this");
+        return ConditionError::new(at, message, format!("write `{call}`"));
     }
+    let plural = if arguments == 1 { "" } else { "s" };
+    let message = format!("the function `{dot}{name}()` with {arguments} argument{plural}");
+    let error = ConditionError::unsupported(at, &message);
+    ConditionError { unknown: Some(name.to_owned()), ..error }
 }

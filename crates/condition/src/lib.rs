@@ -32,6 +32,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+pub use calls::FUNCTIONS;
 pub use evaluate::{
     CachedPart, CallerClaims, CallerInputs, Headers, Inputs, Placeholders, Question, RequestInputs,
     evaluate, holds,
@@ -109,18 +110,19 @@ pub struct ConditionError {
     pub message: String,
     /// A remedy.
     pub help: String,
+    /// The name of no variable, condition or function, if that is the problem.
+    pub unknown: Option<String>,
 }
 
 impl ConditionError {
     pub(crate) fn new(offset: usize, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { offset, message: message.into(), help: help.into() }
+        Self { offset, message: message.into(), help: help.into(), unknown: None }
     }
 
     /// A part of CEL that conditions do not have.
     pub(crate) fn unsupported(offset: usize, part: &str) -> Self {
-        let help = "conditions have `== != < <= > >= in && || ! ?:`, `has`, `size`, `exists`, `all`, \
-                    `startsWith`, `endsWith`, `contains`, `matches`, `lowerAscii`, `timestamp`, \
-                    `duration`, `getHours` and the like, `ip` and `cidr`";
+        let functions = FUNCTIONS.map(|(name, _)| name).join("`, `");
+        let help = format!("conditions have `== != < <= > >= in && || ! ?:`, `{functions}`");
         Self::new(offset, format!("{part} is not supported"), help)
     }
 

@@ -110,11 +110,11 @@ impl Checker<'_> {
     }
 
     fn unknown(&self, at: usize, name: &str) -> ConditionError {
-        let message = match name {
-            "request" | "source" | "path" | "host" | "resource" | "action" => {
-                format!("`{name}` alone is not a value")
-            }
-            _ => format!("unknown name `{name}`"),
+        let is_root = ROOTS.contains(&name);
+        let message = if is_root {
+            format!("`{name}` alone is not a value")
+        } else {
+            format!("unknown name `{name}`")
         };
         let help = match name {
             "request" => {
@@ -134,7 +134,8 @@ impl Checker<'_> {
                  `context.…`"
             }
         };
-        ConditionError::new(at, message, help)
+        let unknown = (!is_root).then(|| name.to_owned());
+        ConditionError { unknown, ..ConditionError::new(at, message, help) }
     }
 
     pub(crate) fn check_member(

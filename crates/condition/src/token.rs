@@ -121,6 +121,8 @@ impl Scanner<'_> {
         } else {
             let message = format!("`{first}` has no meaning in a condition");
             let help = match first {
+                '=' if self.rest().starts_with("=>") => "write `>=`",
+                '=' if self.rest().starts_with("=<") => "write `<=`",
                 '=' => "write `==`",
                 '&' => "write `&&`",
                 '|' => "write `||`",

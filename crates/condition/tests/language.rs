@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use condition::{
-    CallerClaims, CallerInputs, Condition, ConditionError, Constant, Fault, Headers, Inputs,
-    NamedConditions, Placeholders, Question, RequestInputs, holds,
+    CallerClaims, CallerInputs, Condition, ConditionError, Constant, FUNCTIONS, Fault, Headers,
+    Inputs, NamedConditions, Placeholders, Question, RequestInputs, holds, parse_value,
 };
 
 struct Lines(&'static [(&'static str, &'static str)]);
@@ -212,7 +212,7 @@ fn an_error_names_the_part_and_says_what_to_write() {
         ("{'a': 1} == {}", 0, "a map (`{…}`) is not supported"),
         ("b'a' == b'a'", 0, "bytes (`b\"…\"`) is not supported"),
         ("groups.map(g, g) == []", 7, "the function `.map()` with 2 arguments is not supported"),
-        ("int('1') == 1", 0, "the function `int()` with 1 arguments is not supported"),
+        ("int('1') == 1", 0, "the function `int()` with 1 argument is not supported"),
         ("user.startsWith() ", 5, "`.startsWith()` is not called like this"),
         ("request.headers['X-A'] == ''", 16, "the names of headers are in lower case, not `X-A`"),
         (
@@ -260,6 +260,15 @@ fn an_error_names_the_part_and_says_what_to_write() {
         let error = parse(text).expect_err(text);
         assert_eq!((error.offset, &*error.message), (offset, message), "{text}");
         assert!(!error.help.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn the_example_of_each_function_is_a_call_of_it() {
+    for (name, call) in FUNCTIONS {
+        assert!(parse_value(call).is_ok() && call.contains(&format!("{name}(")), "{name}");
+        let error = parse(&format!("{name}()")).expect_err(name);
+        assert_eq!(error.message, format!("`{name}()` is not called like this"));
     }
 }
 

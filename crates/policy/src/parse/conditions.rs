@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
+use condition::{Attribute, Condition, Expression, FUNCTIONS, NamedConditions, VARIABLES};
 
 use crate::model::{COOKIE, Identity, Rule, XFCC};
 use crate::parse::unresolved::UnresolvedCondition;
@@ -153,15 +153,15 @@ impl Conditions {
                 });
                 let column = unresolved.at.column + columns;
                 let at = Place { column, ..unresolved.at.clone() };
-                let name = error.message.strip_prefix("unknown name `");
-                let name = name.and_then(|name| name.strip_suffix('`')).unwrap_or_default();
+                let name = error.unknown.as_deref().unwrap_or_default();
                 if self.broken.iter().any(|broken| **broken == *name) {
                     return None;
                 }
                 let help = if self.later.iter().any(|later| **later == *name) {
                     format!("a condition reads those above it: write `{name}` before it")
                 } else {
-                    let names = self.named.names().chain(VARIABLES);
+                    let functions = FUNCTIONS.map(|(name, _)| name);
+                    let names = self.named.names().chain(VARIABLES).chain(functions);
                     let near = closest(name, names).filter(|_| !name.is_empty());
                     near.map_or(error.help, |near| format!("did you mean `{near}`?"))
                 };
