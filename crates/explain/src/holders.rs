@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::is_zero;
 use crate::one_line::write_condition;
 use crate::rules::ExtendingRoles;
-use crate::ways::{Given, Position, ways_of_roles, without_placeholders};
+use crate::ways::{Given, Position, shown_rule, ways_of_roles};
 
 /// The maximum number of users that are named together: a role may have all users of a company.
 const MAX_USERS: usize = 100;
@@ -160,8 +160,6 @@ impl<'p> Holders<'p> {
         role: RoleId,
         rule: Option<&Rule>,
     ) -> Vec<Holder> {
-        let rule = rule.map(without_placeholders);
-        let rule = rule.as_ref();
         let mut found: BTreeMap<Key, Members> = BTreeMap::new();
         for grant in grants {
             if matches!(grant.to, Grantee::Everyone) {
@@ -207,8 +205,8 @@ impl<'p> Holders<'p> {
         found.into_iter().map(|(key, members)| Holder::new(key, members)).collect()
     }
 
-    /// Adds the callers of a source who have `role` by this grant to `found`. Returns their entry;
-    /// `None` if the conditions are never true for callers of the source.
+    /// Adds the callers of a source who have `role` or its rule by this grant to `found`. Returns
+    /// their entry; `None` if there are no such callers.
     fn add<'f>(
         &self,
         found: &'f mut BTreeMap<Key, Members>,
@@ -221,7 +219,8 @@ impl<'p> Holders<'p> {
     }
 
     /// The condition under which a caller of a source has `role` or its rule by this grant:
-    /// `Some(None)` without a condition, `None` if the condition is never true.
+    /// `Some(None)` without a condition. `None` if the condition is never true, or no host or path
+    /// of the rule can match.
     fn condition(
         &self,
         source: &CallerSource,
@@ -253,8 +252,11 @@ impl<'p> Holders<'p> {
         let roles = [(grant.role, grant.when)];
         let ways = ways_of_roles(self.policy, &roles, (Effect::Allow, None), &inputs);
         let of_role = ways.get(&role)?;
-        let when = rule.and_then(|rule| rule.when.as_ref());
-        let ways = of_role.under(when, Position::Last, Effect::Allow, &inputs);
+        let when = match rule {
+            Some(rule) => shown_rule(rule, &inputs)?.when,
+            None => None,
+        };
+        let ways = of_role.under(when.as_ref(), Position::Last, Effect::Allow, &inputs);
         (!ways.is_never()).then(|| ways.condition())
     }
 }

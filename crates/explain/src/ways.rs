@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use condition::{
     Attribute, CallerClaims, CallerInputs, Condition, Expression, Inputs, KnownInputs,
-    Placeholders, RequestInputs, VariableKind,
+    Placeholders, RequestInputs, Value, VariableKind,
 };
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -126,6 +126,13 @@ impl Given<'_> {
         let has_claims = *variable == Attribute::Claims
             && self.caller.is_some_and(|caller| matches!(caller.claims, CallerClaims::Known(_)));
         has_claims || variable.kind() == VariableKind::Target || known.has(variable)
+    }
+
+    /// Whether the caller certainly has no such claim, or one that is not a text.
+    fn lacks(&self, claim: &Expression) -> bool {
+        let nowhere = Place::default();
+        let value = condition::evaluate(claim, &self.inputs(&nowhere));
+        self.has(&Attribute::Claims) && !matches!(value, Ok(Value::Text(_)))
     }
 
     /// Evaluates a clause, as far as what it reads is known, for a rule with this effect. A fault
@@ -409,11 +416,36 @@ pub(crate) fn reads_roles(policy: &Policy) -> bool {
     conditions.any(|when| when.expression.attributes().contains(&&Attribute::Roles))
 }
 
-/// A copy of the rule, to be shown. It has no condition if the condition only compares placeholders
-/// with claims: the patterns of the rule already show these placeholders.
-pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
+/// A copy of the rule, to be shown, with the hosts and paths that can match for this caller. `None`
+/// if there are none. The copy has no condition if the condition only compares placeholders with
+/// claims: the patterns of the rule already show these placeholders.
+pub(crate) fn shown_rule(rule: &Rule, given: &Given<'_>) -> Option<Rule> {
     let shown = rule.when.as_ref().filter(|when| !only_checks_placeholders(&when.expression));
-    Rule { when: shown.cloned(), ..rule.clone() }
+    let mut copy = Rule { when: shown.cloned(), ..rule.clone() };
+    if let Some(when) = &rule.when {
+        remove_impossible(&mut copy, &when.expression, given);
+    }
+    let has_hosts = rule.scopes.is_empty() || !copy.scopes.is_empty();
+    (has_hosts && !copy.resources.is_empty()).then_some(copy)
+}
+
+/// Removes the hosts and paths of a rule that require a claim which the caller lacks.
+fn remove_impossible(rule: &mut Rule, when: &Expression, given: &Given<'_>) {
+    if let Expression::IsClaim(required, claim) = when
+        && given.lacks(claim)
+    {
+        rule.scopes.retain(|scope| {
+            let mut placeholders = scope.placeholders().into_iter();
+            placeholders.all(|(name, _)| Attribute::HostPlaceholder(name) != *required)
+        });
+        rule.resources.retain(|pattern| {
+            let mut placeholders = pattern.placeholders().into_iter();
+            placeholders.all(|(name, _)| Attribute::PathPlaceholder(name) != *required)
+        });
+    }
+    for part in when.parts() {
+        remove_impossible(rule, part, given);
+    }
 }
 
 fn only_checks_placeholders(expression: &Expression) -> bool {
@@ -433,7 +465,7 @@ pub(crate) fn ways_with_role(
     let places = vec![Arc::new(Place::default())];
     let unknown = [given.unknown, &[VariableKind::Target]].concat();
     let given = Given { unknown: &unknown, ..*given };
-    let rule = without_placeholders(rule);
+    let Some(rule) = shown_rule(rule, &given) else { return Ways::default() };
     let ways = Ways::at_places((&rule, effect), places, true, &given);
     ways.under(role.when.as_ref(), Position::First, effect, &given)
 }

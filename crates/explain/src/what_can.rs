@@ -20,7 +20,7 @@ use crate::explanation::{ExplainedCaller, denying_roles, given_roles};
 use crate::notes::note_on_actors;
 use crate::one_line::{write_condition, write_lines};
 use crate::rules::{ExplainedRule, is_for_host};
-use crate::ways::{Given, Position, Ways, ways_of_roles, without_placeholders};
+use crate::ways::{Given, Position, Ways, shown_rule, ways_of_roles};
 pub use cluster::{ClusterPermission, ClusterRole};
 pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
 
@@ -55,7 +55,7 @@ pub struct CallerRule {
     pub rule: ExplainedRule,
     /// Its methods, joined by `|`; `*` is any.
     pub methods: String,
-    /// Its hosts; empty for any.
+    /// Its hosts that can match a request of the caller; empty for any.
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,
@@ -142,9 +142,10 @@ impl Explainer<'_> {
                 Effect::Allow => roles.contains(&*role.name),
                 Effect::Deny => denying.contains(&*role.name),
             };
-            if !has_role || !is_listed(rule) {
+            if !has_role {
                 continue;
             }
+            let Some(rule) = shown_rule(rule, &given).filter(&is_listed) else { continue };
             let possible: Vec<&Pattern> =
                 rule.resources.iter().filter(|pattern| can_match(pattern, subject)).collect();
             let is_incomplete = possible.len() < rule.resources.len();
@@ -161,11 +162,10 @@ impl Explainer<'_> {
             let of_roles = if effect == Effect::Allow { &allow } else { &deny };
             let ways = policy.role(&role.name).and_then(|id| of_roles.get(&id));
             let ways = ways.map_or_else(Ways::always, |ways| {
-                let when = without_placeholders(rule).when;
-                ways.under(when.as_ref(), Position::Last, effect, &given)
+                ways.under(rule.when.as_ref(), Position::Last, effect, &given)
             });
             if !possible.is_empty() && !ways.is_never() {
-                let rule = CallerRule::new((role, rule, effect), &possible, &policy.identity);
+                let rule = CallerRule::new((role, &rule, effect), &possible, &policy.identity);
                 rules.push(CallerRule { when: ways.condition(), ..rule });
             }
         }

@@ -7,6 +7,7 @@ use explain::{ExplainedSubject, Explainer, NamedCaller, unverified_subject};
 use identity::Subject;
 use policy::cases::parse_time;
 use policy::model::SourceId;
+use serde_json::json;
 
 use crate::who_can::compiled;
 
@@ -372,6 +373,52 @@ fn what_can_leaves_open_what_the_token_of_a_user_says() {
         [tenant, &format!("{tenant} && office"), &format!("{tenant} && !office")],
         "{rules:#?}"
     );
+}
+
+/// A rule may have such hosts and paths beside others.
+#[test]
+fn what_can_leaves_out_hosts_and_paths_with_a_claim_that_the_caller_lacks() {
+    const CLAIMED: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub }
+roles:
+  anyone:
+    allow:
+      - "GET {claims.tenant}.example.com/orders"
+      - "GET /units/{claims./org/unit}"
+      - { methods: [GET], hosts: ["{claims.tenant}.example.com", b.example.com], paths: ["/b", "/c/{claims.tenant}"] }
+    deny: ["GET /c/{claims.tenant}"]
+"#;
+    let authorizer = compiled(CLAIMED);
+    let orders = "{claims.tenant}.example.com/orders";
+    let unit = "/units/{claims./org/unit}";
+    let both = "{claims.tenant}.example.com|b.example.com/b|/c/{claims.tenant}";
+    let (only_b, denied) = ("b.example.com/b", "/c/{claims.tenant}");
+    let [of_acme, of_a_number] = [json!({ "tenant": "acme" }), json!({ "tenant": 7 })]
+        .map(|claims| Subject { claims, ..subject(&[], &[]) });
+    for (caller, wanted) in [
+        (None, &[only_b][..]),
+        (Some(named("ann", Some(SourceId::BASIC))), &[only_b]),
+        (Some(named("ci", Some(SourceId::API_KEYS))), &[only_b]),
+        (Some(named("batch", Some(SourceId::CERTIFICATES))), &[only_b]),
+        (Some(of_a_number), &[only_b]),
+        (Some(of_acme), &[orders, both, denied]),
+        (Some(subject(&[], &[])), &[orders, unit, both, denied]),
+        (Some(named("zoe", None)), &[orders, unit, both, denied]),
+        (Some(named("", None)), &[orders, unit, both, denied]),
+    ] {
+        let rules = Explainer::new(&authorizer).what_can(caller.as_ref()).rules;
+        let places = rules.iter().map(|rule| rule.hosts.join("|") + &rule.paths.join("|"));
+        assert_eq!(places.collect::<Vec<_>>(), wanted, "{caller:?}");
+    }
+}
+
+fn named(user: &str, source: Option<SourceId>) -> Subject {
+    unverified_subject::<&str>(user, source, &[], &[])
 }
 
 #[test]

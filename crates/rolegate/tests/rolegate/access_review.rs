@@ -83,6 +83,17 @@ fn what_nobody_used_comes_first() {
 }
 
 #[test]
+fn a_rule_with_a_claim_is_for_tokens_only() {
+    let policy = POLICY.replace("[GET /open]", "[\"GET /open/{claims.tenant}\"]");
+    let folder = PolicyFolder::new(&policy);
+    let (code, out, err) = run_with(&["access-review", "--policy", &folder.arg(), "-"], &log());
+    assert_eq!(code, 0, "{err}");
+    let (_, who) = out.split_once("rule `anyone: GET /open/{claims.tenant}`").unwrap();
+    let who: Vec<&str> = who.lines().skip(1).take_while(|line| line.starts_with("    ")).collect();
+    assert_eq!(who, ["      any token of https://id.example.com"], "{out}");
+}
+
+#[test]
 fn markdown_is_for_the_owners() {
     let (_, out, _) = review(&log(), &["--output", "markdown"]);
     let out: Vec<String> = out
