@@ -95,6 +95,9 @@ pub fn path<'a>(
         };
     }
     let (text, classes) = scan(raw);
+    if has_path_in_fragment(raw.get(text.len()..).unwrap_or_default()) {
+        return Err(PathError::ContinuedFragment);
+    }
     // `scan` does not measure segments, because most paths are shorter than the longest allowed
     // segment.
     if text.len() > MAX_SEGMENT && has_long_segment(text) {
@@ -161,6 +164,13 @@ fn scan(raw: &[u8]) -> (&[u8], u8) {
         unusual = if *byte == b'/' { u8::MAX } else { !SHAPE };
     }
     (raw, classes)
+}
+
+/// Whether a path ends at a `#` that has more of a path behind it.
+fn has_path_in_fragment(end: &[u8]) -> bool {
+    let Some(fragment) = end.strip_prefix(b"#") else { return false };
+    let fragment = fragment.split(|byte| *byte == b'?').next().unwrap_or_default();
+    fragment.iter().any(|byte| matches!(byte, b'/' | b'\\' | b'%'))
 }
 
 /// Whether a segment is longer than [`MAX_SEGMENT`]. From the start of a segment it jumps to

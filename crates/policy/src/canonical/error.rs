@@ -45,6 +45,10 @@ pub enum PathError {
     /// there ends up with a trailing dot segment.
     #[error("an encoded `?` or `#` right after a dot segment")]
     AmbiguousEnd,
+    /// A `#` with more of a path behind it, as in `/a/#/../b`. nginx passes it on, and to an
+    /// application in Go, whose paths do not end at a `#`, this is `/b`.
+    #[error("more of a path behind a `#`")]
+    ContinuedFragment,
     /// A `;` in or beside a dot segment.
     #[error("a `;` in or beside a dot segment")]
     AmbiguousParameter,

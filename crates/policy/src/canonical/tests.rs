@@ -52,6 +52,18 @@ fn a_path_is_cut_at_its_query_and_its_fragment() {
         ("/people#top", Ok(&["/people"])),
         ("/people#top?x", Ok(&["/people"])),
         ("/people?/../admin//%2F\\%00", Ok(&["/people"])),
+        ("/people#top?/../admin", Ok(&["/people"])),
+    ]);
+}
+
+#[test]
+fn a_fragment_that_continues_the_path_is_refused() {
+    let continued = Err(PathError::ContinuedFragment);
+    holds(&[
+        ("/people/#/../admin", continued),
+        ("/people#/", continued),
+        ("/people#%2e%2e", continued),
+        ("/people#\\..\\admin", continued),
     ]);
 }
 
