@@ -8,6 +8,7 @@ use authorizer::{HeaderLines, ParsedRequest, Request};
 use condition::{
     Condition, Constant, Expression, Fault, Headers, Inputs, Question, RequestInputs, Value,
 };
+use document::{closest, excerpt};
 use identity::{Subject, UnixTime};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -156,6 +157,9 @@ pub struct ExplainedCondition {
     pub condition: String,
     /// Whether it is true; `None` if that cannot be computed.
     pub is_true: Option<bool>,
+    /// Why a placeholder is not the caller's claim, if the condition is that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
     /// Its comparisons and named conditions. Empty if the condition is a single comparison.
     pub parts: Vec<ExplainedPart>,
 }
@@ -167,6 +171,9 @@ pub struct ExplainedPart {
     pub part: String,
     /// Whether it is true; `None` if that cannot be computed.
     pub is_true: Option<bool>,
+    /// Why a placeholder is not the caller's claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
 }
 
 /// A rule that decided about a path, or an `allow` rule that matches, but does not count. For that
@@ -252,6 +259,7 @@ fn explain(
         of,
         condition: shown,
         is_true: condition::holds(&condition.expression, inputs),
+        because: claim_mismatch(&condition.expression, inputs),
         parts,
     }
 }
@@ -283,9 +291,33 @@ fn collect_parts(
         Some(name) => format!("{name} ({expression})"),
         None => expression.to_string(),
     };
-    let part = ExplainedPart { part, is_true };
+    let part = ExplainedPart { part, is_true, because: claim_mismatch(expression, inputs) };
     if !parts.contains(&part) {
         parts.push(part);
+    }
+}
+
+/// Why a placeholder such as `{claims.tenant}` is not the claim: the caller has no such claim, or
+/// one with another value. `None` if the two are equal, or if the claims are not known.
+fn claim_mismatch(expression: &Expression, inputs: &Inputs<'_>) -> Option<String> {
+    let Expression::IsClaim(_, claim) = expression else { return None };
+    let Expression::Member(object, name) = &**claim else { return None };
+    if condition::holds(expression, inputs) != Some(false) {
+        return None;
+    }
+    match condition::evaluate(claim, inputs) {
+        Ok(Value::Text(text)) => Some(format!("the claim is `{}`", excerpt(&text))),
+        Ok(_) => Some("the claim is not text".to_owned()),
+        Err(Fault::Absent) => {
+            let similar = match condition::evaluate(object, inputs) {
+                Ok(Value::ClaimMap(members)) => closest(name, members.keys().map(String::as_str)),
+                Ok(_) | Err(_) => None,
+            };
+            let similar = similar.map(|name| Expression::Member(object.clone(), name.into()));
+            let similar = similar.map(|claim| format!("; it has `{claim}`")).unwrap_or_default();
+            Some(format!("the caller has no `{claim}`{similar}"))
+        }
+        Err(_) => None,
     }
 }
 
@@ -332,12 +364,18 @@ fn truth(is_true: Option<bool>) -> &'static str {
     }
 }
 
+fn write_because(f: &mut fmt::Formatter<'_>, because: Option<&str>) -> fmt::Result {
+    because.map_or(Ok(()), |because| write!(f, " ({})", OneLine(because)))
+}
+
 impl fmt::Display for ExplainedCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { of, condition, is_true, parts } = self;
+        let Self { of, condition, is_true, because, parts } = self;
         write!(f, "{} of {of}: {}", OneLine(condition), truth(*is_true))?;
-        for ExplainedPart { part, is_true } in parts {
+        write_because(f, because.as_deref())?;
+        for ExplainedPart { part, is_true, because } in parts {
             write!(f, "; {}: {}", OneLine(part), truth(*is_true))?;
+            write_because(f, because.as_deref())?;
         }
         Ok(())
     }

@@ -258,6 +258,40 @@ fn explain_says_under_which_condition_a_missing_role_helps() {
     assert!(text.contains("it is for `POST`, not `PUT`, where office"), "{text}");
 }
 
+#[test]
+fn explain_says_why_a_placeholder_is_not_the_claim() {
+    const RULES: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+roles:
+  authenticated: { allow: ["GET {claims.tenant}.example.com/", "GET /units/{claims./org/unit}"] }
+"#;
+    let authorizer = compiled(RULES);
+    let root = request("GET", "acme.example.com", "/");
+    let unit = request("GET", "localhost", "/units/a");
+    for (request, claims, why) in [
+        (root, serde_json::json!({ "tenant": "ACME" }), "the claim is `ACME`"),
+        (root, serde_json::json!({ "tenant": ["acme"] }), "the claim is not text"),
+        (root, serde_json::json!({}), "the caller has no `claims.tenant`"),
+        (
+            root,
+            serde_json::json!({ "tennant": "acme" }),
+            "the caller has no `claims.tenant`; it has `claims.tennant`",
+        ),
+        (
+            unit,
+            serde_json::json!({ "org": { "units": "a" } }),
+            "the caller has no `claims.org.unit`; it has `claims.org.units`",
+        ),
+    ] {
+        let text = explained(&authorizer, &request, Subject { claims, ..subject(&[], &[]) });
+        assert!(text.contains(&format!(" of the rule: false ({why})\n")), "{text}");
+    }
+}
+
 fn who_can_get(policy: &str, path: &str) -> String {
     let request = request("GET", "localhost", path);
     Explainer::new(&compiled(policy)).who_can(&request, Duration::ZERO).to_string()
