@@ -46,6 +46,7 @@ use std::sync::Arc;
 
 use authorizer::Authorizer;
 use identity::UnixTime;
+use jiff::Timestamp;
 use policy::Policy;
 
 pub use access_review::{
@@ -115,6 +116,13 @@ fn lossy(bytes: &[u8]) -> String {
 
 fn texts(names: &[Arc<str>]) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
+}
+
+/// A time in UTC (RFC 3339), to the second.
+fn utc(time: UnixTime) -> String {
+    let seconds = i64::try_from(time.as_secs()).ok();
+    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(|| "unknown".to_owned(), |time| time.to_string())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -73,6 +73,10 @@ pub struct Callers {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
+    /// When the last key of these users expires; `None` if they need no key, or have one that does
+    /// not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
     /// The condition of the policy under which they may; `None` if they always may. The parts that
     /// the request itself decides are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,7 +188,8 @@ impl Explainer<'_> {
     /// Who may make this request, according to its method, host, path and body, with the headers
     /// that describe the body. Lists the users of the policy, and the conditions that other callers
     /// must meet. The time, the client, the headers and the query decide conditions where the
-    /// request has them; those that it lacks may have any value.
+    /// request has them; those that it lacks may have any value. Users whose keys have expired by
+    /// the time that was named are left out.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
@@ -231,7 +236,7 @@ impl Explainer<'_> {
         }
         answer.host = Some(lossy(parsed.host));
         answer.paths = parsed.paths.all().map(lossy).collect();
-        answer.callers = callers::callers(self.policy(), &matches);
+        answer.callers = callers::callers(self.policy(), &matches, self.time);
         answer.notes.extend(notes::note_on_actors(&self.policy().identity));
         if answer.callers.is_empty() {
             answer.notes.extend(self.failing_rules(&parsed, &given));
@@ -298,7 +303,7 @@ impl WhoCan {
 
 impl Callers {
     fn new(source: CallerSource, condition: Condition) -> Self {
-        Self { source, users: None, except_users: Vec::new(), when: None, condition }
+        Self { source, users: None, except_users: Vec::new(), until: None, when: None, condition }
     }
 }
 

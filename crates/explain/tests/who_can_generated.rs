@@ -33,7 +33,7 @@ impl Conditions {
 
     /// Whether this is one of the callers, with these variables.
     fn include(&mut self, callers: &Callers, asker: &Asker, inputs: &Inputs<'_>) -> bool {
-        let Callers { source, users, except_users, when, condition } = callers;
+        let Callers { source, users, except_users, when, condition, .. } = callers;
         if *source != asker.source
             || when.as_ref().is_some_and(|when| self.truth(when, inputs) != Some(true))
         {

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
+use std::time::Duration;
 
 use condition::Condition;
 use policy::Policy;
@@ -120,6 +121,8 @@ pub struct Source<'p> {
     pub user_prefix: &'p str,
     /// The users that the source lists, by name without prefix, with their groups (with prefix).
     pub listed: BTreeMap<&'p str, Vec<String>>,
+    /// For each listed user whose keys all expire: the first moment at which none is valid.
+    expiries: BTreeMap<&'p str, Duration>,
     /// Whether the source also accepts users that it does not list.
     pub is_open: bool,
     /// The issuer, if its callers have tokens.
@@ -136,6 +139,7 @@ impl<'p> Source<'p> {
             kind: CallerSource::Basic,
             user_prefix: &basic.user_prefix,
             listed: listed_users(basic),
+            expiries: BTreeMap::new(),
             is_open: !basic.verify,
             issuer: None,
             certificates: None,
@@ -145,6 +149,7 @@ impl<'p> Source<'p> {
             kind: CallerSource::ApiKey,
             user_prefix: &keys.user_prefix,
             listed: users_with_keys(keys),
+            expiries: expiries(keys),
             is_open: false,
             issuer: None,
             certificates: None,
@@ -156,6 +161,7 @@ impl<'p> Source<'p> {
                 kind: CallerSource::Certificate,
                 user_prefix: &certificates.user_prefix,
                 listed: users.clone().filter_map(|user| Some((user.literal()?, vec![]))).collect(),
+                expiries: BTreeMap::new(),
                 is_open: users.clone().any(|user| user.literal().is_none()),
                 issuer: None,
                 certificates: Some(certificates),
@@ -166,11 +172,29 @@ impl<'p> Source<'p> {
             kind: CallerSource::Token { issuer: issuer.issuer.to_string() },
             user_prefix: &issuer.user_prefix,
             listed: BTreeMap::new(),
+            expiries: BTreeMap::new(),
             is_open: true,
             issuer: Some(issuer),
             certificates: None,
         });
         basic.chain(api_keys).chain(certificates).chain(issuers)
+    }
+
+    /// The source at this time: without the users whose keys have all expired.
+    #[must_use]
+    pub fn at(mut self, time: Option<Duration>) -> Self {
+        self.listed.retain(|name, _| {
+            let expiry = self.expiries.get(name);
+            expiry.zip(time).is_none_or(|(expiry, time)| time < *expiry)
+        });
+        self
+    }
+
+    /// The first moment at which no key of this user (a name with its prefix) is valid. `None` if a
+    /// key does not expire, or the user has none.
+    #[must_use]
+    pub fn expiry(&self, user: &str) -> Option<Duration> {
+        self.expiries.get(user.strip_prefix(self.user_prefix)?).copied()
     }
 
     /// Whether a user that the source does not list can have this name (given without prefix).
@@ -237,6 +261,17 @@ fn users_with_keys(keys: &ApiKeys) -> BTreeMap<&str, Vec<String>> {
         (&*key.user, groups.collect())
     });
     users.collect()
+}
+
+/// When the last key of each user expires. Users with a key that does not expire are left out.
+fn expiries(keys: &ApiKeys) -> BTreeMap<&str, Duration> {
+    let mut expiries: BTreeMap<&str, Duration> = BTreeMap::new();
+    for key in &keys.keys {
+        let last = expiries.entry(&key.user).or_default();
+        *last = key.expires.unwrap_or(Duration::MAX).max(*last);
+    }
+    expiries.retain(|_, expiry| *expiry < Duration::MAX);
+    expiries
 }
 
 /// ``the users `a`, `b` and `c` ``; beyond `max` names, only their number.

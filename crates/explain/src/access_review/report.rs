@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use identity::UnixTime;
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::usage::Usage;
 use super::{AccessReview, CountedGrant, CountedRule};
 use crate::holders::{Grantee, Holder, RoleGrant};
+use crate::utc;
 
 /// The maximum number of revisions of other policies that are named.
 pub(super) const MAX_REVISIONS: usize = 8;
@@ -273,11 +272,4 @@ impl From<&Usage> for UsageCounts {
             last_used: usage.last.map(utc),
         }
     }
-}
-
-/// A time in UTC (RFC 3339), to the second.
-fn utc(time: UnixTime) -> String {
-    let seconds = i64::try_from(time.as_secs()).ok();
-    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| "unknown".to_owned(), |time| time.to_string())
 }

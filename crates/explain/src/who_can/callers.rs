@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use condition::{CallerClaims, CallerInputs, VariableKind};
+use identity::UnixTime;
 use policy::Policy;
 use policy::model::SourceId;
 use policy::reference;
@@ -18,10 +19,15 @@ use review::{CallerSource, Grants, Source};
 
 use super::matches::{Effects, Matches};
 use super::{Attribute, Callers, Condition};
+use crate::utc;
 use crate::ways::{Given, GivenRole, Ways, reads_roles};
 
-/// The callers who may make the request of `matches`.
-pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
+/// The callers who may make the request of `matches`, at this time if it is known.
+pub(super) fn callers(
+    policy: &Policy,
+    matches: &Matches<'_>,
+    time: Option<UnixTime>,
+) -> Vec<Callers> {
     let grants = Grants::new(policy);
     let mut callers = Vec::new();
     let roles = reference::certain_roles(policy, &reference::Caller::default());
@@ -35,7 +41,7 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
         let finder = SourceCallers {
             policy,
             attributes: Vec::new(),
-            source,
+            source: source.at(time),
             matches,
             grants: &grants,
             reads_roles: reads_roles(policy),
@@ -75,7 +81,8 @@ impl<'a> SourceCallers<'a> {
             false => None,
         };
         let mut except_users = Vec::new();
-        let mut users_by_condition: BTreeMap<Condition, Vec<String>> = BTreeMap::new();
+        let mut users_by_condition: BTreeMap<(Condition, Option<UnixTime>), Vec<String>> =
+            BTreeMap::new();
         for (user, groups) in self.special_users() {
             let condition = self.user_condition(Some(&user), &groups, &mut conditions);
             if condition == general {
@@ -88,14 +95,16 @@ impl<'a> SourceCallers<'a> {
                 except_users.push(user.clone());
             }
             if let Some(condition) = condition {
-                users_by_condition.entry(condition).or_default().push(user);
+                let key = (condition, self.source.expiry(&user));
+                users_by_condition.entry(key).or_default().push(user);
             }
         }
         let source = &self.source.kind;
         let general = general
             .map(|condition| Callers { except_users, ..Callers::new(source.clone(), condition) });
-        let by_name = users_by_condition.into_iter().map(|(condition, users)| Callers {
+        let by_name = users_by_condition.into_iter().map(|((condition, expiry), users)| Callers {
             users: Some(users),
+            until: expiry.map(utc),
             ..Callers::new(source.clone(), condition)
         });
         general.into_iter().chain(by_name).collect()

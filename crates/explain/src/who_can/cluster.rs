@@ -15,7 +15,7 @@ use super::{Attribute, Callers, Condition, WhoCan};
 use crate::explanation::{ExplainedCluster, steps_to_decide};
 use crate::mappings::Mappings;
 use crate::subjects::unverified_subject;
-use crate::{Explainer, lossy, notes};
+use crate::{Explainer, lossy, notes, utc};
 
 /// The note of an answer that leaves callers out.
 const LEFT_OUT: &str = "the list of callers is incomplete: the cluster has too many roles, \
@@ -65,6 +65,7 @@ impl Explainer<'_> {
         let mut finder = Finder {
             cluster,
             needs: &needs,
+            time: self.time,
             mappings,
             steps,
             in_policy: BTreeMap::new(),
@@ -92,10 +93,13 @@ impl Explainer<'_> {
 struct Finder<'a> {
     cluster: &'a Cluster,
     needs: &'a [Need<'a>],
+    /// The time of the request, if somebody named it.
+    time: Option<UnixTime>,
     mappings: Mappings<'a>,
     steps: Steps,
-    /// Users that the policy lists, by their source and the condition that they must meet.
-    in_policy: BTreeMap<(CallerSource, Condition), Vec<String>>,
+    /// Users that the policy lists, by their source, the condition that they must meet, and when
+    /// the last of their keys expires.
+    in_policy: BTreeMap<(CallerSource, Condition, Option<UnixTime>), Vec<String>>,
     /// Users with Basic credentials that the policy does not list, and callers with tokens.
     not_in_policy: Vec<Callers>,
 }
@@ -138,6 +142,7 @@ impl<'a> Finder<'a> {
     fn find(&mut self, request: &search::Request<'_>) -> Option<()> {
         let requirements = Requirements::new(self, request)?;
         for source in Source::all(self.cluster.identity()) {
+            let source = source.at(self.time);
             self.find_users_in_policy(&source, &requirements)?;
             // An open source also accepts users whom the policy does not list.
             if source.is_open {
@@ -165,8 +170,9 @@ impl<'a> Finder<'a> {
     }
 
     fn into_callers(self) -> Vec<Callers> {
-        let listed = self.in_policy.into_iter().map(|((source, condition), users)| Callers {
+        let listed = self.in_policy.into_iter().map(|((source, condition, expiry), users)| Callers {
             users: Some(users),
+            until: expiry.map(utc),
             ..Callers::new(source, condition)
         });
         listed.chain(self.not_in_policy).collect()
@@ -208,7 +214,7 @@ impl<'a> Finder<'a> {
                 conditions = BTreeSet::from([Condition::always()]);
             }
             for condition in conditions {
-                let key = (source.kind.clone(), condition);
+                let key = (source.kind.clone(), condition, source.expiry(&name));
                 self.in_policy.entry(key).or_default().push(name.clone());
             }
         }

@@ -51,10 +51,14 @@ impl Display for Callers {
             self.condition.needs.iter().map(|list| Alternatives::new(list, true)).collect();
         let (conditions, unless) = self.unless();
         let unless = Alternatives::new(&unless, false);
-        let except = match self.except_users.as_slice() {
-            [] => String::new(),
-            users => format!(", except for {}", quote_names("user", users, "and", usize::MAX)),
-        };
+        let mut limits = String::new();
+        if let Some(until) = &self.until {
+            limits += &format!(", until {until}");
+        }
+        if !self.except_users.is_empty() {
+            let users = quote_names("user", &self.except_users, "and", usize::MAX);
+            limits += &format!(", except for {users}");
+        }
         // A sentence never mixes "or" and "and". Such needs are written as a list.
         let fit_in_a_sentence = match needs.as_slice() {
             [] => true,
@@ -71,14 +75,14 @@ impl Display for Callers {
                 write!(f, "{separator}with {}", list.sentence())?;
                 separator = " and ";
             }
-            f.write_str(&except)?;
+            f.write_str(&limits)?;
             ", "
         } else {
             match needs.as_slice() {
-                [list] => write_list(f, &format!("{except} with one of these:"), &list.texts)?,
+                [list] => write_list(f, &format!("{limits} with one of these:"), &list.texts)?,
                 lists => {
                     let items: Vec<String> = lists.iter().map(Alternatives::item).collect();
-                    write_list(f, &format!("{except} with all of these:"), &items)?;
+                    write_list(f, &format!("{limits} with all of these:"), &items)?;
                 }
             }
             "\n  "

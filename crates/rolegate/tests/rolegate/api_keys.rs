@@ -271,6 +271,41 @@ fn people_are_told_about_callers_with_keys() {
     assert!(code == 1 && out.contains("bad_api_key"), "{out}{err}");
 }
 
+/// The last key of a user counts.
+#[test]
+fn who_can_says_until_when_a_key_is_valid() {
+    let folder = PolicyFolder::new(POLICY);
+    let mut keys = "keys:\n".to_owned();
+    for (id, user, expires) in [
+        ("a", "bot", ", expires: \"2027-01-31\""),
+        ("b", "bot", ""),
+        ("c", "ci", ", expires: \"2027-03-31\""),
+        ("d", "ci", ", expires: \"2027-01-31\""),
+        ("e", "cd", ", expires: \"2027-03-31\""),
+        ("f", "old", ", expires: \"2027-01-31T18:00:00Z\""),
+    ] {
+        let hash = "0".repeat(64);
+        keys += &format!(
+            "  {id}: {{ sha256: \"{hash}\", user: {user}, groups: [deploy]{expires} }}\n"
+        );
+    }
+    folder.write("keys.yaml", &keys);
+    let bot = "the user `key:bot` by API key";
+    let old = "the user `key:old` by API key, until 2027-01-31T18:00:00Z";
+    let both = "the users `key:cd` and `key:ci` by API key, until 2027-04-01T00:00:00Z";
+    for (time, wanted) in [
+        (&[][..], &[bot, old, both][..]),
+        (&["--time", "2027-01-31T17:59:59Z"], &[bot, old, both]),
+        (&["--time", "2027-01-31T18:00:00Z"], &[bot, both]),
+        (&["--time", "2027-04-01T00:00:00Z"], &[bot]),
+    ] {
+        let who_can = ["who-can", "--policy", &folder.arg(), "GET", "/a"];
+        let (code, out, err) = run(&[&who_can[..], time].concat());
+        let callers = out.lines().take_while(|line| !line.starts_with("request:"));
+        assert_eq!((code, callers.collect::<Vec<_>>()), (0, wanted.to_vec()), "{out}{err}");
+    }
+}
+
 #[test]
 fn a_changed_key_is_a_difference_without_its_hash() {
     let ((old, _), (new, _)) = (policy(), policy());
