@@ -157,7 +157,7 @@ Examples:
   curl -s 'localhost:9901/config_dump?include_eds' | rolegate lint-envoy -      of a running Envoy
 
 Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in
-brackets, which `docs/lint-envoy.md` explains.";
+brackets, which `docs/reference/envoy-findings.md` explains.";
 
 pub(super) const LINT_PROXY_EXAMPLES: &str = "\
 Examples:
@@ -166,7 +166,7 @@ Examples:
   nginx -T | rolegate lint-proxy --proxy nginx -      of a running nginx, with its includes
 
 Each finding is `unsafe`, `broken` or a `note`, and has a name in brackets, which
-`docs/lint-proxy.md` explains.";
+`docs/reference/proxy-findings.md` explains.";
 
 pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
 Examples:
