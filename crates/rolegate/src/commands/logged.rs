@@ -168,7 +168,7 @@ impl LoggedDecision {
             },
             ..logged
         };
-        let now = self.decided_at(&restored).unwrap_or(now);
+        let explainer = explainer.at(self.decided_at(&restored));
         let mut explanation = match reason {
             // Such denials depend on headers, on the size of the message or on the load, which a
             // line does not have.

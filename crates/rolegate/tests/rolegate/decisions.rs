@@ -179,6 +179,27 @@ async fn a_logged_decision_can_be_repeated() {
 }
 
 #[test]
+fn the_time_of_a_line_is_given() {
+    let folder = PolicyFolder::new(
+        "version: 1\nroles:\n  anyone: { allow: [{ rule: GET /a, when: \"request.time < \
+         timestamp('2026-01-01T00:00:00Z')\" }] }\n",
+    );
+    let recorded = r#","condition_inputs":{"values":{"request.time":"2025-12-31T00:00:00Z"}}"#;
+    for (more, status, is_given) in [
+        (r#","time":1767139200.5"#, "200 allowed\n", true),
+        (recorded, "200 allowed\n", true),
+        ("", "401 denied: ", false),
+    ] {
+        let line =
+            format!(r#"{{"decision":"allowed","method":"GET","host":"h","path":"/a"{more}}}"#);
+        let explain = ["explain", "--policy", &folder.arg(), "--decision", "-"];
+        let (_, out, err) = run_with(&explain, &line);
+        assert!(out.starts_with(status), "{out}{err}");
+        assert_eq!(!out.contains("\ndepends: request.time (not given)\n"), is_given, "{out}");
+    }
+}
+
+#[test]
 fn a_line_is_compared_with_what_this_policy_decides() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let line = |more: &str| {
