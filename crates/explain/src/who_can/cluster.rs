@@ -170,11 +170,12 @@ impl<'a> Finder<'a> {
     }
 
     fn into_callers(self) -> Vec<Callers> {
-        let listed = self.in_policy.into_iter().map(|((source, condition, expiry), users)| Callers {
-            users: Some(users),
-            until: expiry.map(utc),
-            ..Callers::new(source, condition)
-        });
+        let listed =
+            self.in_policy.into_iter().map(|((source, condition, expiry), users)| Callers {
+                users: Some(users),
+                until: expiry.map(utc),
+                ..Callers::new(source, condition)
+            });
         listed.chain(self.not_in_policy).collect()
     }
 

@@ -285,9 +285,8 @@ fn who_can_says_until_when_a_key_is_valid() {
         ("f", "old", ", expires: \"2027-01-31T18:00:00Z\""),
     ] {
         let hash = "0".repeat(64);
-        keys += &format!(
-            "  {id}: {{ sha256: \"{hash}\", user: {user}, groups: [deploy]{expires} }}\n"
-        );
+        keys +=
+            &format!("  {id}: {{ sha256: \"{hash}\", user: {user}, groups: [deploy]{expires} }}\n");
     }
     folder.write("keys.yaml", &keys);
     let bot = "the user `key:bot` by API key";
