@@ -429,7 +429,8 @@ mod tests {
     /// newest verification is.
     #[test]
     fn only_wrong_credentials_count_against_a_network() {
-        let cases: [(&str, fn(Verification) -> HashResult, bool, u32); 4] = [
+        type Verify = fn(Verification) -> HashResult;
+        let cases: [(&str, Verify, bool, u32); 4] = [
             ("right", |verification| Ok(verification.run()), true, 1),
             ("wrong", |verification| Ok(verification.run()), false, 2),
             ("no answer", |_| Err(NotHashed::Unavailable), false, 1),
