@@ -28,7 +28,7 @@ pub fn quoted(text: &str) -> String {
 pub fn literal(text: &str) -> String {
     let mut literal = String::new();
     for character in text.chars() {
-        if "*{}[]()+<>:^$|\"".contains(character) {
+        if "?#*{}[]()+<>:^$|\"".contains(character) {
             // Writing to a `String` never fails.
             let _ = write!(literal, "%{:02X}", u32::from(character));
         } else {

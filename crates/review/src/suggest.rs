@@ -296,10 +296,11 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
             continue;
         }
         *text += &format!("    {key}:\n");
-        // The methods of a path share a rule.
-        let mut methods: BTreeMap<(&str, &str, &str), Vec<String>> = BTreeMap::new();
+        // The methods of a path share a rule. `/a?b` and `/a%3Fb` are written alike.
+        let mut methods: BTreeMap<(&str, String, &str), BTreeSet<String>> = BTreeMap::new();
         for Request { host, path, method, user_id_from } in rules {
-            methods.entry((host, path, user_id_from)).or_default().push(quoted(method));
+            let rule = (host.as_str(), written(path), user_id_from.as_str());
+            methods.entry(rule).or_default().insert(quoted(method));
         }
         for ((host, path, source), methods) in methods {
             let source = match source {
@@ -310,7 +311,8 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
                 "" => String::new(),
                 host => format!(" hosts: [{}],", quoted(host)),
             };
-            let path = quoted(&written(path));
+            let path = quoted(&path);
+            let methods: Vec<String> = methods.into_iter().collect();
             for methods in methods.chunks(MAX_METHODS) {
                 let methods = methods.join(", ");
                 *text +=

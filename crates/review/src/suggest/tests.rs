@@ -161,7 +161,7 @@ fn the_text_of_a_placeholder_in_a_request_is_not_one() {
 fn any_path_can_be_written() {
     for path in [
         "/", "/a*b", "/:id", "/a(b)+", "/a%25b", "/a;x=1/b", "/%C3%A9", "/a@b:c", "/~a", "/a,b",
-        "/a/",
+        "/a/", "/a%253Fb",
     ] {
         usage(&[("a", true, &format!("GET {path}"))]);
     }
@@ -169,6 +169,16 @@ fn any_path_can_be_written() {
         usage(&[(user, true, "GET /a")]);
     }
     usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
+}
+
+/// A rule with `%3F` matches both `%3F` and `?`, which two of the interpretations have.
+#[test]
+fn the_spellings_of_a_path_are_one_rule() {
+    for path in ["/a%3Fb", "/a%23b", "/a%24b"] {
+        let text = usage(&[("a", true, &format!("GET {path}"))]).policy();
+        assert_eq!(text.matches(&format!("paths: [\"{path}\"]")).count(), 1, "{text}");
+        assert!(!text.contains(['?', '#']), "{text}");
+    }
 }
 
 /// A client chooses the method: `*` must not become a rule for all methods, and no other one make

@@ -249,7 +249,8 @@ fn a_suggested_policy_passes_the_check_and_changes_nothing() {
         .map(|id| line("allowed", "anyone: GET /open", json!({}), "GET", &format!("/a/{id}")))
         .collect();
     let denied = line("denied", "denied", json!({ "user": "eve", "rule": "x: y" }), "GET", "/a/3");
-    let log = log() + &more + &denied;
+    let encoded = line("allowed", "anyone: GET /open", json!({}), "GET", "/b%3Fc");
+    let log = log() + &more + &denied + &encoded;
     let (code, suggested, err) = run_with(&["suggest", "-"], &log);
     assert!(code == 0 && err.is_empty(), "{suggested}{err}");
     let folder = PolicyFolder::new(&suggested);
