@@ -11,13 +11,14 @@ use crate::nginx_file::Reader;
 use crate::scope::Scope;
 use crate::{Options, Texts};
 
-/// The headers that describe the client's request to rolegate. Each is with the variables of nginx
-/// that have the right value for it.
-const REQUEST_HEADERS: [(&str, &[&str]); 4] = [
-    ("X-Original-Method", &["$request_method"]),
-    ("X-Original-Host", &["$http_host", "$host"]),
-    ("X-Original-URI", &["$request_uri"]),
-    ("X-Real-IP", &["$remote_addr"]),
+/// The headers that describe the client's request to rolegate. Each is with the variable of nginx
+/// that has the right value for it.
+const REQUEST_HEADERS: [(&str, &str); 4] = [
+    ("X-Original-Method", "$request_method"),
+    // `$http_host` is another host in a request such as `GET http://a/` with `Host: b`.
+    ("X-Original-Host", "$host"),
+    ("X-Original-URI", "$request_uri"),
+    ("X-Real-IP", "$remote_addr"),
 ];
 
 /// The directives that lead to an application.
@@ -183,12 +184,11 @@ impl Lint {
             ));
             return;
         }
-        for (name, variables) in REQUEST_HEADERS {
+        for (name, variable) in REQUEST_HEADERS {
             let value = scope.header(name);
-            if value.is_some_and(|value| variables.contains(&value)) {
+            if value == Some(variable) {
                 continue;
             }
-            let variable = variables.first().unwrap_or(&"");
             let message = match value {
                 None => format!("`{name}` is not overwritten: the client chooses it"),
                 Some(value) => format!("`{name}` is `{value}`, which may be another request's"),
@@ -207,7 +207,7 @@ impl Lint {
         }
         if let Some(cache) = scope.get("proxy_cache").filter(|cache| cache.arg(0) != "off") {
             let key = scope.get("proxy_cache_key").map(Directive::head).unwrap_or_default();
-            let needed = ["$http_authorization", "$request_method", "$request_uri", "host"];
+            let needed = ["$http_authorization", "$request_method", "$request_uri", "$host"];
             let missing: Vec<&str> =
                 needed.into_iter().filter(|variable| !key.contains(variable)).collect();
             if !missing.is_empty() {

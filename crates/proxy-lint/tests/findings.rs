@@ -135,6 +135,13 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "proxy_set_header X-Original-Host $host;",
+        "proxy_set_header X-Original-Host $http_host;",
+        &[
+            "26:9: unsafe[forged-request]: `X-Original-Host` is `$http_host`, which may be another request's",
+        ],
+    ),
+    (
         "proxy_set_header X-Real-IP $remote_addr;",
         "proxy_set_header X-Real-IP $http_x_real_ip;",
         &["26:9: unsafe[forged-request]: `X-Real-IP`"],
@@ -143,7 +150,7 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         "internal;",
         "internal; proxy_cache decisions; proxy_cache_key \"$request_method $http_host$request_uri\";",
         &[
-            "27:23: unsafe[cached-decision]: the decision about one request is taken for another: the key of the cache lacks $http_authorization",
+            "27:23: unsafe[cached-decision]: the decision about one request is taken for another: the key of the cache lacks $http_authorization, $host",
         ],
     ),
     (
