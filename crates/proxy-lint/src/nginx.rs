@@ -56,6 +56,29 @@ fn is_check(directive: &Directive) -> bool {
     directive.name == "auth_request" && directive.arg(0) != "off"
 }
 
+/// Whether `auth_request_set` sets each variable in a value from rolegate's answer.
+fn is_decided(value: &str, scope: &Scope<'_>) -> bool {
+    let lines = scope.all("auth_request_set");
+    variables(value).all(|name| {
+        let line = lines
+            .iter()
+            .rev()
+            .find(|line| variables(line.arg(0)).any(|set| set.eq_ignore_ascii_case(name)));
+        line.is_some_and(|line| {
+            variables(line.arg(1)).all(|source| source.starts_with("upstream_http_"))
+        })
+    })
+}
+
+/// The names of the variables in a value: `a` and `b` in `$a ${b}`.
+fn variables(value: &str) -> impl Iterator<Item = &str> {
+    value.split('$').skip(1).map(|text| {
+        let text = text.strip_prefix('{').unwrap_or(text);
+        let end = text.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        end.and_then(|end| text.get(..end)).unwrap_or(text)
+    })
+}
+
 fn any(directives: &[Directive], condition: &dyn Fn(&Directive) -> bool) -> bool {
     directives.iter().any(|directive| condition(directive) || any(directive.inner(), condition))
 }
@@ -255,20 +278,26 @@ impl Lint {
         if pass.name == "proxy_pass" || pass.name == "grpc_pass" {
             let setting =
                 if pass.name == "grpc_pass" { "grpc_set_header" } else { "proxy_set_header" };
+            let headers = scope.all(setting);
             for name in &self.identity_headers {
                 let variable = name.replace('-', "_");
-                let lines = scope.all(setting);
-                let is_set = lines.iter().any(|line| {
-                    line.arg(0).eq_ignore_ascii_case(name)
-                        && !line.arg(1).contains(&format!("$http_{variable}"))
-                });
-                if !is_set {
-                    self.findings.push(pass.finding(
-                        Kind::ClientHeader,
-                        format!("the application gets `{name}` as the client sent it"),
-                        format!("auth_request_set ${variable} $upstream_http_{variable}; {setting} {name} ${variable};"),
-                    ));
-                }
+                let lines = headers.iter().filter(|line| line.arg(0).eq_ignore_ascii_case(name));
+                let values: Vec<&str> = lines.map(|line| line.arg(1)).collect();
+                let message = match values.iter().find(|value| !is_decided(value, scope)) {
+                    Some(value) => format!(
+                        "`{name}` is `{value}`, which `auth_request_set` does not set from \
+                         rolegate's answer"
+                    ),
+                    None if values.is_empty() => {
+                        format!("the application gets `{name}` as the client sent it")
+                    }
+                    None => continue,
+                };
+                self.findings.push(pass.finding(
+                    Kind::ClientHeader,
+                    message,
+                    format!("auth_request_set ${variable} $upstream_http_{variable}; {setting} {name} ${variable};"),
+                ));
             }
         }
         self.served_denials(scope, server);

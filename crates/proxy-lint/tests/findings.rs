@@ -56,7 +56,24 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
     (
         "proxy_set_header X-User $user;",
         "proxy_set_header X-User $http_x_user;",
-        &["17:13: unsafe[client-header]"],
+        &["17:13: unsafe[client-header]: `x-user` is `$http_x_user`, which `auth_request_set`"],
+    ),
+    (
+        "proxy_set_header X-User $user;",
+        "proxy_set_header X-User $user; proxy_set_header X-User \"a $http_x_user\";",
+        &["17:13: unsafe[client-header]: `x-user` is `a $http_x_user`"],
+    ),
+    ("proxy_set_header X-User $user;", "proxy_set_header X-User ${user};", &[]),
+    ("proxy_set_header X-User $user;", "proxy_set_header X-User \"\";", &[]),
+    (
+        "auth_request_set $user $upstream_http_x_user;",
+        "set $user $http_x_user;",
+        &["17:13: unsafe[client-header]: `x-user` is `$user`, which `auth_request_set`"],
+    ),
+    (
+        "auth_request_set $user $upstream_http_x_user;",
+        "auth_request_set $user $http_x_user;",
+        &["17:13: unsafe[client-header]: `x-user` is `$user`"],
     ),
     (
         "auth_request_set $user $upstream_http_x_user;",
