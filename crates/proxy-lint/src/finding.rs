@@ -8,6 +8,9 @@ pub type Finding = document::Finding<Kind>;
 finding_kinds! {
     /// A comment accepts no finding, or has no reason.
     Acceptance = Note "acceptance", "remove it, or add the reason";
+    /// A client can turn a connection into HTTP/2, whose further requests nobody decides about.
+    AnyUpgrade = Unsafe "any-upgrade",
+        "`proxy_set_header Upgrade websocket`, only where that is asked for";
     /// The answer to one caller is given to another.
     CachedDecision = Unsafe "cached-decision", "`proxy_cache off`: rolegate answers within microseconds";
     /// The application gets another path than was authorized.

@@ -33,8 +33,11 @@ pub(crate) fn lint(
 ) -> Result<(Vec<Finding>, Texts), Vec<Problem>> {
     let mut reader = Reader::new(files, file);
     let directives = reader.read(file, 0).map_err(|problem| vec![problem])?;
-    let mut lint = Lint { findings: reader.findings, identity_headers: BTreeSet::new() };
-    lint.identity_headers.extend(options.identity_headers.iter().cloned());
+    let mut lint = Lint {
+        findings: reader.findings,
+        identity_headers: options.identity_headers.iter().cloned().collect(),
+        upgrades: upgrades(&directives),
+    };
     if !any(&directives, &|directive| is_check(directive)) {
         let problem = Problem::error(Place::start_of(file), "no `auth_request` is in it");
         return Err(vec![
@@ -54,6 +57,17 @@ pub(crate) fn lint(
 /// Whether a directive is an `auth_request` other than `auth_request off`.
 fn is_check(directive: &Directive) -> bool {
     directive.name == "auth_request" && directive.arg(0) != "off"
+}
+
+/// No value, `websocket`, and each variable that has only these values by its `map`.
+fn upgrades(directives: &[Directive]) -> BTreeSet<String> {
+    let constants = BTreeSet::from([String::new(), "websocket".to_owned()]);
+    let outside = directives.iter().filter(|directive| directive.name == "map");
+    let maps = outside.chain(directives.iter().flat_map(|http| http.named("map")));
+    let maps = maps.filter(|map| {
+        map.inner().iter().all(|line| constants.contains(&line.arg(0).to_ascii_lowercase()))
+    });
+    maps.map(|map| map.arg(1).to_ascii_lowercase()).chain(constants.iter().cloned()).collect()
 }
 
 /// Whether `auth_request_set` sets each variable in a value from rolegate's answer.
@@ -87,6 +101,8 @@ struct Lint {
     findings: Vec<Finding>,
     /// The headers that tell the application who calls, in lower case.
     identity_headers: BTreeSet<String>,
+    /// The values of the header `Upgrade` that lead to WebSocket only, variables among them.
+    upgrades: BTreeSet<String>,
 }
 
 /// A server with its locations, whatever they are nested in.
@@ -279,6 +295,17 @@ impl Lint {
             let setting =
                 if pass.name == "grpc_pass" { "grpc_set_header" } else { "proxy_set_header" };
             let headers = scope.all(setting);
+            for line in headers.iter().filter(|line| line.arg(0).eq_ignore_ascii_case("Upgrade")) {
+                let value = line.arg(1).replace(['{', '}'], "").to_ascii_lowercase();
+                if !self.upgrades.contains(&value) {
+                    self.findings.push(line.finding(
+                        Kind::AnyUpgrade,
+                        "by `Upgrade: h2c` a client can start HTTP/2, whose further requests \
+                         rolegate does not decide about",
+                        "proxy_set_header Upgrade websocket;",
+                    ));
+                }
+            }
             for name in &self.identity_headers {
                 let variable = name.replace('-', "_");
                 let lines = headers.iter().filter(|line| line.arg(0).eq_ignore_ascii_case(name));

@@ -81,6 +81,18 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         &["17:13: unsafe[client-header]: the application gets `x-roles` as the client sent it"],
     ),
     (
+        "proxy_set_header Host $host;",
+        "proxy_set_header Connection upgrade; proxy_set_header Upgrade $http_upgrade;",
+        &["16:50: unsafe[any-upgrade]: by `Upgrade: h2c` a client can start HTTP/2"],
+    ),
+    (
+        "proxy_set_header Host $host;",
+        "proxy_set_header Upgrade $any;",
+        &["16:13: unsafe[any-upgrade]"],
+    ),
+    ("proxy_set_header Host $host;", "proxy_set_header Upgrade WebSocket;", &[]),
+    ("proxy_set_header Host $host;", "proxy_set_header Upgrade ${websocket};", &[]),
+    (
         "proxy_pass http://app;",
         "proxy_pass http://app/;",
         &["17:13: unsafe[changed-path]: nginx decodes the path and replaces its beginning"],
@@ -290,8 +302,9 @@ const OF_CADDY: &[(&str, &str, &[&str])] = &[
 
 fn found(proxy: Proxy, text: &str) -> Vec<Finding> {
     let options = Options { proxy, identity_headers: &["x-user".to_owned()], accepted: &[] };
-    let files =
-        MapFiles::new("conf/main", text).and("conf/more/a.conf", "map $a $b { default 1; }\n");
+    let maps = "map $http_upgrade $any { default $http_upgrade; }\n\
+                map $http_upgrade $websocket { default ''; websocket websocket; }\n";
+    let files = MapFiles::new("conf/main", text).and("conf/more/a.conf", maps);
     lint(&files, Path::new("conf/main"), options)
         .unwrap_or_else(|problems| panic!("{problems:?}\n{text}"))
 }
