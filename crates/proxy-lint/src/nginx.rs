@@ -45,6 +45,7 @@ pub(crate) fn lint(
         ]);
     }
     lint.find_identity_headers(&directives);
+    lint.trusted_proxies(&directives);
     let root = Scope::new(&directives);
     // A file of `conf.d` has the servers without `http` around them.
     lint.servers(&root, &directives);
@@ -126,6 +127,20 @@ impl Lint {
                 }
             }
             self.find_identity_headers(directive.inner());
+        }
+    }
+
+    /// Reports each `set_real_ip_from` that trusts everybody: then a client chooses its address.
+    fn trusted_proxies(&mut self, directives: &[Directive]) {
+        for directive in directives {
+            if directive.name == "set_real_ip_from" && directive.arg(0).ends_with("/0") {
+                self.findings.push(directive.finding(
+                    Kind::ForgedRequest,
+                    "any client chooses its address, by the header of `real_ip_header`",
+                    "name the addresses of the proxies in front of nginx",
+                ));
+            }
+            self.trusted_proxies(directive.inner());
         }
     }
 

@@ -176,6 +176,16 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         &["26:9: unsafe[forged-request]: `X-Real-IP`"],
     ),
     (
+        "listen 443 ssl;",
+        "set_real_ip_from 0.0.0.0/0; real_ip_header X-Forwarded-For;",
+        &["10:9: unsafe[forged-request]: any client chooses its address"],
+    ),
+    (
+        "auth_request /rolegate;",
+        "auth_request /rolegate; set_real_ip_from 192.0.2.0/24; set_real_ip_from ::/0;",
+        &["13:68: unsafe[forged-request]: any client chooses its address"],
+    ),
+    (
         "internal;",
         "internal; proxy_cache decisions; proxy_cache_key \"$request_method $http_host$request_uri\";",
         &[
