@@ -24,6 +24,8 @@ finding_kinds! {
         "overwrite each header of the profile, as in `deploy/`; trust no proxies that clients can be";
     /// `auth_request` names a location that is not there: the answer of another one decides.
     MissingCheck = Unsafe "missing-check", "define it, as in `deploy/`";
+    /// rolegate gets no credentials: each caller is anonymous.
+    MissingCredentials = Broken "missing-credentials", "remove `proxy_pass_request_headers off`";
     /// Clients can call the location that asks rolegate.
     PublicCheck = Unsafe "public-check", "`internal;`";
     /// A body is announced to rolegate, and does not come: such requests wait until a timeout.

@@ -250,6 +250,15 @@ impl Lint {
             let fix = format!("proxy_set_header {name} {variable};");
             self.findings.push(location.finding(Kind::ForgedRequest, message, fix));
         }
+        if let Some(headers) = scope.get("proxy_pass_request_headers")
+            && headers.arg(0) == "off"
+        {
+            self.findings.push(headers.finding(
+                Kind::MissingCredentials,
+                "rolegate gets no credentials: each caller is anonymous",
+                "proxy_pass_request_headers on;",
+            ));
+        }
         let off = scope.get("proxy_pass_request_body").is_some_and(|body| body.arg(0) == "off");
         if !off || scope.header("Content-Length") != Some("") {
             self.findings.push(location.finding(

@@ -150,6 +150,12 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
     ),
     ("proxy_set_header Content-Length \"\";", "", &["26:9: broken[sent-body]"]),
     (
+        "internal;",
+        "internal; proxy_pass_request_headers off;",
+        &["27:23: broken[missing-credentials]: rolegate gets no credentials"],
+    ),
+    ("internal;", "internal; proxy_pass_request_headers on;", &[]),
+    (
         "proxy_set_header X-Original-URI $request_uri;",
         "",
         &[
