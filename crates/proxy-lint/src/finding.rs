@@ -39,7 +39,8 @@ finding_kinds! {
     /// An application takes `x_user` for `x-user`.
     UnderscoreHeaders = Unsafe "underscore-headers", "remove `underscores_in_headers on`";
     /// `//admin` reaches a location without authorization, where an application may serve `/admin`.
-    UnmergedSlashes = Unsafe "unmerged-slashes", "remove `merge_slashes off`";
+    UnmergedSlashes = Unsafe "unmerged-slashes",
+        "remove `merge_slashes off`, or open single paths only: `location = /status`";
     /// A location, route or handler leads to an application without authorization.
     Unprotected = Unsafe "unprotected", "`auth_request`, or `forward_auth` before it";
     /// An included file is missing, so it is not checked.

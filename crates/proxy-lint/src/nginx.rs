@@ -157,20 +157,20 @@ impl Lint {
         let protects = any(directive.inner(), &is_check)
             || server.scope.get("auth_request").is_some_and(is_check);
         let checks = self.checks(server);
-        let earlier = self.findings.len();
+        // If each location has an `auth_request`, it does not matter which location a path reaches.
+        // Slashes lead to no exact location (`=`), and a path to no named one (`@`).
+        let mut is_open = false;
         for (location, scope) in &server.locations {
             if checks.iter().any(|check| std::ptr::eq(*check, *location)) {
                 self.check(location, scope, server);
             } else if protects || PASSES.iter().any(|pass| location.named(pass).next().is_some()) {
-                self.location(location, scope, server);
+                let is_unprotected = self.location(location, scope, server);
+                is_open |= is_unprotected && !location.arg(0).starts_with(['=', '@']);
             }
         }
         if !protects {
             return;
         }
-        // If each location has an `auth_request`, it does not matter which location a path reaches.
-        let is_open =
-            self.findings.iter().skip(earlier).any(|finding| finding.kind == Kind::Unprotected);
         for name in ["underscores_in_headers", "merge_slashes"] {
             let Some(setting) = server.scope.get(name) else { continue };
             match (name, setting.arg(0)) {
@@ -183,7 +183,7 @@ impl Lint {
                     Kind::UnmergedSlashes,
                     "`//admin` may reach a location without authorization, and there the page \
                      that `/admin` is",
-                    "merge_slashes on;",
+                    "merge_slashes on; or open single paths only: location = /status { … }",
                 )),
                 (_, _) => {}
             }
@@ -289,9 +289,11 @@ impl Lint {
         self.served_denials(scope, server);
     }
 
-    /// A location that may lead to an application.
-    fn location(&mut self, location: &Directive, scope: &Scope<'_>, server: &Server<'_>) {
-        let Some(pass) = PASSES.iter().find_map(|pass| location.named(pass).next()) else { return };
+    /// Checks a location that may lead to an application. Returns whether it does so without
+    /// authorization.
+    fn location(&mut self, location: &Directive, scope: &Scope<'_>, server: &Server<'_>) -> bool {
+        let pass = PASSES.iter().find_map(|pass| location.named(pass).next());
+        let Some(pass) = pass else { return false };
         match scope.get("auth_request") {
             Some(check) if is_check(check) => {}
             off => {
@@ -304,7 +306,7 @@ impl Lint {
                 };
                 let finding = at.unwrap_or(pass).finding(Kind::Unprotected, message, fix);
                 self.findings.push(finding);
-                return;
+                return true;
             }
         }
         if let Some(satisfy) = scope.get("satisfy").filter(|satisfy| satisfy.arg(0) == "any") {
@@ -352,6 +354,7 @@ impl Lint {
             }
         }
         self.served_denials(scope, server);
+        false
     }
 
     /// `proxy_pass` with a path: nginx decodes the request's path, and replaces its beginning.

@@ -113,6 +113,16 @@ const OF_NGINX: &[(&str, &str, &[&str])] = &[
         &["21:9: unsafe[unmerged-slashes]: `//admin`", "21:45: unsafe[unprotected]"],
     ),
     (
+        "location = /healthz { return 200; }",
+        "merge_slashes off; location = /open { proxy_pass http://app; }",
+        &["21:47: unsafe[unprotected]"],
+    ),
+    (
+        "location @login { return 302 https://login.example.com/; }",
+        "merge_slashes off; location @login { proxy_pass http://app; }",
+        &["18:13: unsafe[served-denial]", "24:46: unsafe[unprotected]"],
+    ),
+    (
         "listen 443 ssl;",
         "underscores_in_headers on;",
         &["10:9: unsafe[underscore-headers]: headers such as `x_user` pass"],
