@@ -401,6 +401,9 @@ impl Authorizer {
         error: CredentialsError,
         now: UnixTime,
     ) -> Attempted {
+        if let Some(user) = request.claimed_user {
+            return Attempted { user: Some(user.to_owned()), ..Attempted::default() };
+        }
         let Ok(Some(credentials)) = self.credentials(request) else { return Attempted::default() };
         match self.backend(request.host) {
             Backend::Rules(rules) => rules.authenticator.attempted(credentials, error, now),

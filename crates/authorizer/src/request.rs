@@ -43,6 +43,9 @@ pub struct Request<'a> {
     pub sets_headers_only: bool,
     /// The question of AuthZEN that this request stands for; `None` for a request of a proxy.
     pub question: Option<&'a Question<'a>>,
+    /// The user that the subject of this question claims to be: for logs, as in
+    /// [`Attempted`](identity::Attempted).
+    pub claimed_user: Option<&'a str>,
 }
 
 impl Request<'_> {

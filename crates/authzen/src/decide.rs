@@ -71,6 +71,8 @@ impl<'a> Decider<'a> {
             action_properties: &question.action.properties,
             context: &question.context,
         };
+        let claimed_user = authzen
+            .and_then(|authzen| mapping::claimed_user(&question.subject, authzen, authorizer));
         let request = Request {
             method: method.as_bytes(),
             host: host.as_bytes(),
@@ -78,6 +80,7 @@ impl<'a> Decider<'a> {
             id: self.id,
             client: client.as_bytes(),
             question: Some(&parts),
+            claimed_user: claimed_user.as_deref(),
             ..Request::default()
         };
         let key = (Arc::as_ptr(&question.subject), host.clone());

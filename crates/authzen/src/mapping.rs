@@ -52,6 +52,20 @@ pub(crate) fn completed<'e>(
     }
 }
 
+/// The user that a subject claims to be, with the prefix of its issuer; `None` if nobody can be.
+pub(crate) fn claimed_user(
+    subject: &Entity,
+    authzen: &AuthZen,
+    authorizer: &Authorizer,
+) -> Option<Arc<str>> {
+    let issuers = &authorizer.loaded().policy.identity.jwt;
+    let prefix: &str = match &authzen.subject(&subject.kind)?.issuer {
+        Some(name) => &issuer_named(name, issuers).ok()?.1.user_prefix,
+        None => "",
+    };
+    is_name(&subject.id).then(|| with_prefix(prefix, &subject.id))
+}
+
 /// The caller that a subject stands for in requests to a host. The properties of the subject become
 /// the claims of the caller.
 ///

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use authorizer::{Authorizer, RequestBody, Scratch};
-use authzen::{Endpoint, Malformed};
+use authorizer::{Authorizer, Request, RequestBody, Scratch, Verdict};
+use authzen::{Decider, Endpoint, Malformed, answer};
 use document::MapFiles;
 use identity::FetchedKeys;
 use policy::AccessRequest;
@@ -238,6 +238,35 @@ fn what_cannot_be_mapped_is_denied() {
         [json!(1), json!({}), json!(["crew", 1]), json!([["crew"]]), json!([""]), json!(null)]
     {
         nobody(json!({ "type": "person", "id": "dan", "properties": { "groups": groups } }));
+    }
+}
+
+/// As with other invalid credentials: with the prefix, and without control characters.
+#[test]
+fn the_log_names_a_subject_that_is_no_caller() {
+    let authorizer = authorizer(POLICY);
+    for (subject, name) in [
+        (user("eve"), Some("eve")),
+        (json!({ "type": "person", "id": "eve", "properties": { "groups": 1 } }), Some("id:eve")),
+        (json!({ "type": "unknown", "id": "eve" }), None),
+        (user("eve\n"), None),
+    ] {
+        let mut attempted = Vec::new();
+        let mut record = |verdict: &Verdict<'_>, request: &Request<'_>, now| {
+            let Verdict::Denied(denied) = verdict else { panic!("{subject}") };
+            let error = denied.reason.credentials_error().unwrap();
+            attempted.push(authorizer.attempted(request, error, now).user);
+        };
+        let mut decider = Decider {
+            authorizer: &authorizer,
+            scratch: &mut Scratch::default(),
+            now: Duration::from_secs(1),
+            id: b"",
+            record: &mut record,
+        };
+        let body = question(&subject, "view", ("record", "101")).to_string();
+        answer(Endpoint::Evaluation, body.as_bytes(), &mut decider).unwrap();
+        assert_eq!(attempted, [name.map(str::to_owned)], "{subject}");
     }
 }
 

@@ -155,6 +155,9 @@ fn questions_are_answered_counted_and_logged() {
     assert_eq!(first["decision"], "allowed");
     assert_eq!((&first["user"], &first["method"]), (&json!("ann"), &json!("GET")));
     assert_eq!(first["path"], "/records/101");
+    let second = &lines()[1];
+    assert_eq!((&second["reason"], &second["user"]), (&json!("bad_password"), &json!(null)));
+    assert_eq!(second["attempted_user"], "bob");
     assert!(!format!("{:?}", lines()).contains(TOKEN) && !server.log().contains(TOKEN));
 }
 

@@ -230,6 +230,7 @@ impl DecidedRequest {
             sets_headers_only: self.sets_headers_only,
             // Only requests of a proxy are copied, no questions of AuthZEN.
             question: None,
+            claimed_user: None,
         };
         let caller = [user, issuer, credentials];
         let caller = match candidate.backend(host) {

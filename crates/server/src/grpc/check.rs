@@ -93,6 +93,7 @@ fn authorize(
         can_change_bodies: false,
         sets_headers_only: false,
         question: None,
+        claimed_user: None,
         body: request_body::whole_body(&decoded, &headers),
     };
     let (checker, snapshot) = (&context.checker, (authorizer, scratch));
