@@ -117,8 +117,8 @@ enum ServeError {
          another one for each"
     )]
     SameAddress(Address),
-    #[error(transparent)]
-    Bind(#[from] BindError),
+    #[error("{error} (`--{setting}`)")]
+    Bind { setting: &'static str, error: BindError },
     /// The system cannot provide a thread, a socket or the like.
     #[error("cannot start: {}", runtime::start_error(.0, THREAD_SETTINGS))]
     System(#[from] io::Error),
@@ -135,7 +135,7 @@ impl ServeError {
             | Self::Settings(_)
             | Self::ForwardAuth(_)
             | Self::AuthZen(_) => Exit::Arguments,
-            Self::Bind(_)
+            Self::Bind { .. }
             | Self::Tls(_)
             | Self::Tokens(_)
             | Self::System(_)
@@ -181,7 +181,8 @@ impl Server {
         let forward_auth = settings.http.listener(settings.tls.tls_client_ca.is_some())?;
         let mut authzen = None;
         for (kind, address) in addresses(&settings) {
-            let socket = BoundSocket::new(address, settings.socket_mode)?;
+            let socket = BoundSocket::new(address, settings.socket_mode)
+                .map_err(|error| ServeError::Bind { setting: kind.setting(), error })?;
             files.extend(socket.file);
             match kind {
                 ListenerKind::Grpc => {
@@ -453,6 +454,19 @@ enum ListenerKind {
     ForwardAuth,
     AuthZen,
     Pages(Pages),
+}
+
+impl ListenerKind {
+    /// The setting that has its address.
+    const fn setting(&self) -> &'static str {
+        match self {
+            Self::Grpc => "listen",
+            Self::ForwardAuth => "http",
+            Self::AuthZen => "authzen",
+            Self::Pages(Pages::All) => "admin",
+            Self::Pages(Pages::Metrics) => "metrics",
+        }
+    }
 }
 
 fn addresses(settings: &Settings) -> impl Iterator<Item = (ListenerKind, &Address)> {

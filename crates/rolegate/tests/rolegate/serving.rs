@@ -25,16 +25,23 @@ fn failed_start(policy: &str, more: &[&str]) -> (i32, String) {
 fn a_port_in_use_fails_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    for more in [["--listen", at.as_str()], ["--admin", at.as_str()]] {
-        let serve = ["serve", "--policy", &example("people")];
-        let (code, _, err) = run(&[&serve, &more[..]].concat());
+    for (setting, more) in [
+        ("--admin", &["--listen", "127.0.0.1:0"][..]),
+        ("--listen", &[]),
+        ("--metrics", &["--listen", "127.0.0.1:0", "--admin", "off"]),
+        (
+            "--http",
+            &["--listen", "127.0.0.1:0", "--http-profile", "nginx", "--http-trusted", "::1"],
+        ),
+    ] {
+        let serve = ["serve", "--policy", &example("people"), setting, &at];
+        let (code, _, err) = run(&[&serve, more].concat());
         assert_eq!(code, 5);
-        assert!(
-            err.contains(&format!(
-                "cannot listen on `{at}`: the address is in use; stop the process"
-            )),
-            "{err}"
+        let message = format!(
+            "cannot listen on `{at}`: the address is in use; stop the process that listens there, \
+             or choose another address (`{setting}`)"
         );
+        assert!(err.contains(&message), "{err}");
     }
 }
 
