@@ -429,7 +429,7 @@ impl<'c, 'p> Describer<'c, 'p> {
 impl CallerRule<'_> {
     /// Whether the change of this rule can grant or revoke requests. An `allow` rule of the new
     /// policy grants, and so does a `deny` rule of the old policy.
-    fn can_cause(&self, direction: Direction) -> bool {
+    pub(crate) fn can_cause(&self, direction: Direction) -> bool {
         let is_granted = direction == Direction::Granted;
         self.changed && (self.is_new == is_granted) == (self.effect == Effect::Allow)
     }

@@ -116,7 +116,15 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
         (Direction::Revoked, answers(&most_old, &least_new)),
     ] {
         attributes.extend(answers.iter().map(|answer| answer.attributes.clone()));
-        for answer in changes(&answers).filter(|answer| answer.direction() == direction) {
+        // Without a changed rule, everyone's answer does not change, although it is in doubt. Then
+        // it does not stand for the answers of others.
+        let changes: Vec<&Answer> =
+            match rules.iter().any(|rule| rule.can_cause(direction) && rule.everyone) {
+                true => changes(&answers).collect(),
+                false => answers.iter().filter(|answer| !answer.attributes.is_empty()).collect(),
+            };
+        let [is_old, is_new] = [direction == Direction::Revoked, direction == Direction::Granted];
+        for answer in changes.into_iter().filter(|answer| answer.allowed == [is_old, is_new]) {
             let cases = Some(Rc::new(Cases::too_many()));
             point.changes.push((answer.attributes.clone(), direction, cases));
         }

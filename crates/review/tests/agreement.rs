@@ -319,6 +319,13 @@ fn generated_pairs_with_conditions_differ_where_the_reference_says() {
     agree(pairs.unwrap_or(300), 40);
 }
 
+/// In this pair, a rule for everyone has too many conditions to enumerate. It has not changed, and
+/// must not hide what a group loses.
+#[test]
+fn a_rule_for_everyone_hides_no_change_for_others() {
+    agree_on_one_pair(373, 40);
+}
+
 fn policy(conditions: [&str; 2]) -> Policy {
     let mut generator = Generator::new(Shape { roles: 1, ..Shape::default() }, 1);
     let mut policy = generator.policy();
