@@ -1,8 +1,8 @@
 //! The conformance tests of CEL (repository `google/cel-spec`, `tests/simple/testdata`): each of
 //! their expressions either has exactly the expected value here, or is an error at load.
 //!
-//! They are not part of this repository. `CEL_SPEC=folder cargo test --package condition -- --ignored`
-//! reads them.
+//! They are not part of this repository:
+//! `CEL_SPEC=folder cargo test --package condition -- --ignored`.
 
 use std::fs;
 
