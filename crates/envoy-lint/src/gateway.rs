@@ -236,7 +236,8 @@ fn may_be_in<'n>(
 
 const NAMESPACE: &str = "metadata/namespace";
 
-/// Whether two namespaces may be equal. `None` is not known: whoever applies the file chooses it.
+/// Whether two namespaces may be equal. `None` is a namespace that the file does not name: it is
+/// chosen when the file is applied.
 fn may_be_equal(a: Option<&str>, b: Option<&str>) -> bool {
     a.zip(b).is_none_or(|(a, b)| a == b)
 }

@@ -123,8 +123,8 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
                 true => changes(&answers).collect(),
                 false => answers.iter().filter(|answer| !answer.attributes.is_empty()).collect(),
             };
-        let [is_old, is_new] = [direction == Direction::Revoked, direction == Direction::Granted];
-        for answer in changes.into_iter().filter(|answer| answer.allowed == [is_old, is_new]) {
+        let allowed = [direction == Direction::Revoked, direction == Direction::Granted];
+        for answer in changes.into_iter().filter(|answer| answer.allowed == allowed) {
             let cases = Some(Rc::new(Cases::too_many()));
             point.changes.push((answer.attributes.clone(), direction, cases));
         }
